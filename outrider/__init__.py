@@ -1,0 +1,7 @@
+"""Outrider: exact speculative decoding as a distributed service.
+
+The shared library under the three services: contract (`v1`), engine, gRPC plumbing (`rpc`),
+what both workers share (`worker`) and the command line (`cli`).
+"""
+
+__version__ = "0.1.0"

@@ -1,0 +1,31 @@
+"""Which token id each column of a logits row stands for."""
+
+from __future__ import annotations
+
+import torch
+
+
+class Columns:
+    """All ids below a size, or a rising subset of them (a draft head over frequent tokens)."""
+
+    def __init__(self, size: int, subset: torch.Tensor | None = None) -> None:
+        """`subset`: int64 [n], rising ids below `size`; None means every id."""
+        self.size = size
+        self.subset = subset
+
+    def __len__(self) -> int:
+        return self.size if self.subset is None else int(self.subset.numel())
+
+    def token_ids(self, columns: torch.Tensor) -> torch.Tensor:
+        """Column indices, any shape → token ids, same shape."""
+        return columns if self.subset is None else self.subset[columns]
+
+    def find(self, token_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Token ids [n] → (column indices [m], which of the n have a column: bool [n])."""
+        if self.subset is None:
+            present = token_ids < self.size
+            return token_ids[present], present
+        places = torch.searchsorted(self.subset, token_ids)
+        places = places.clamp(max=len(self) - 1)
+        present = self.subset[places] == token_ids
+        return places[present], present
