@@ -1,0 +1,1 @@
+"""The coordinator: drives draft and target and streams the result. No model, no torch."""

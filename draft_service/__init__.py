@@ -1,0 +1,1 @@
+"""The draft service: proposes tokens with the distributions they were drawn from."""

@@ -1,0 +1,1 @@
+"""What the draft and the target service share beyond the engine."""
