@@ -5,3 +5,6 @@ what both workers share (`worker`) and the command line (`cli`).
 """
 
 __version__ = "0.1.0"
+
+PROTOCOL_VERSION = 1
+"""The version of the contract between coordinator and workers."""

@@ -1,0 +1,25 @@
+"""Ending bidirectional calls properly."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from grpc import aio
+
+CLOSED_CALL_ERRORS = (aio.UsageError, asyncio.InvalidStateError)
+"""What grpc.aio raises on a write to, or a read from, a call that is already over."""
+
+
+async def finish_call(call: aio.StreamStreamCall[Any, Any], *, patience_s: float = 1.0) -> None:
+    """Half-closes a stream and waits briefly for its end; cancels it if that does not come."""
+    try:
+        async with asyncio.timeout(patience_s):
+            await call.done_writing()
+            while await call.read() is not aio.EOF:
+                pass
+    except (TimeoutError, aio.AioRpcError, *CLOSED_CALL_ERRORS):
+        pass
+    finally:
+        if not call.done():
+            call.cancel()

@@ -1,0 +1,47 @@
+"""What one generation is to do, with every default decided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from outrider.v1 import common_pb2
+
+GREEDY_TEMPERATURE = 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationPlan:
+    """One generation, checked and ready to run.
+
+    `sampling` is what the target gets in its Open: the seed is set and `stop_token_ids` holds
+    the EOS ids unless they are to be ignored. `draft_length` 0 means the target decodes alone.
+    """
+
+    prompt_token_ids: tuple[int, ...]
+    resumed_token_ids: tuple[int, ...]
+    max_new_tokens: int
+    sampling: common_pb2.SamplingParams
+    draft_length: int
+
+    @property
+    def seed(self) -> int:
+        """The request's seed, given or made."""
+        return self.sampling.seed
+
+    @property
+    def greedy(self) -> bool:
+        """The most likely token is always taken."""
+        return (
+            self.sampling.HasField("temperature")
+            and self.sampling.temperature <= GREEDY_TEMPERATURE
+        )
+
+    @property
+    def stop_token_ids(self) -> frozenset[int]:
+        """Ids that end the output, EOS included unless ignored."""
+        return frozenset(self.sampling.stop_token_ids)
+
+    @property
+    def length_limit(self) -> int:
+        """How long prompt and output may become together."""
+        return len(self.prompt_token_ids) + self.max_new_tokens

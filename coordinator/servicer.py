@@ -1,0 +1,126 @@
+"""The public service."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from opentelemetry import trace
+from opentelemetry.trace import Span
+
+from coordinator.generation import Generation
+from coordinator.pools import Pools
+from coordinator.request import RequestLimits, RequestPlanner
+from coordinator.statistics import SpeculationStatistics
+from outrider import __version__, telemetry
+from outrider.errors import Exhausted
+from outrider.rpc.server import ServicerContext
+from outrider.v1 import draft_pb2, generation_pb2, generation_pb2_grpc
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationTerms:
+    """What a deployment fixes for all generations."""
+
+    limits: RequestLimits
+    max_generations: int
+    draft_timeout_s: float
+    draft_mode: draft_pb2.DraftMode
+
+
+class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
+    """Generates text with the pools it is given."""
+
+    def __init__(self, pools: Pools, terms: GenerationTerms) -> None:
+        self._pools = pools
+        self._terms = terms
+        self._started = time.monotonic()
+        self._running = 0
+        self._finished = 0
+        self._totals = SpeculationStatistics()
+
+    async def Generate(  # noqa: N802
+        self, request: generation_pb2.GenerateRequest, context: ServicerContext
+    ) -> AsyncIterator[generation_pb2.GenerateResponse]:
+        """Streams one generation."""
+        if self._running >= self._terms.max_generations:
+            raise Exhausted(
+                f"{self._running} generations are running, the most this coordinator takes",
+                retry_after_s=1.0,
+            )
+        self._running += 1
+        span = telemetry.start_generation(context.invocation_metadata(), request.model)
+        try:
+            async with aclosing(self._generate(request, span)) as responses:
+                async for response in responses:
+                    yield response
+        except Exception as error:
+            telemetry.record_failure(span, error)
+            raise
+        finally:
+            self._running -= 1
+            self._finished += 1
+            span.end()
+
+    async def GetStatus(  # noqa: N802
+        self,
+        request: generation_pb2.GenerationServiceGetStatusRequest,
+        context: ServicerContext,
+    ) -> generation_pb2.GenerationServiceGetStatusResponse:
+        """The pools as they are now, and sums over all generations."""
+        pools, limits = self._pools, self._terms.limits
+        await pools.look()
+        drafts = [pools.draft.to_message(refusal=pools.draft_refusal)] if pools.draft else []
+        return generation_pb2.GenerationServiceGetStatusResponse(
+            targets=[pools.target.to_message(refusal="")],
+            drafts=drafts,
+            running=self._running,
+            finished=self._finished,
+            speculation=self._totals.to_message(),
+            build_version=__version__,
+            uptime_s=time.monotonic() - self._started,
+            speculation_mode=limits.speculation,
+            draft_length=limits.draft_length,
+        )
+
+    async def _generate(
+        self, request: generation_pb2.GenerateRequest, span: Span
+    ) -> AsyncIterator[generation_pb2.GenerateResponse]:
+        model = self._pools.target_model()
+        planner = RequestPlanner(model, self._pools.tokenizer, self._terms.limits)
+        plan = await planner.plan(request)
+        generation = Generation(
+            plan,
+            pools=self._pools,
+            draft_timeout_s=self._terms.draft_timeout_s,
+            draft_mode=self._terms.draft_mode,
+            span=span,
+        )
+        try:
+            async with aclosing(generation.run()) as responses:
+                async for response in responses:
+                    if response.HasField("summary"):
+                        _describe(span, response.summary)
+                    yield response
+        finally:
+            self._totals.add(generation.statistics)
+
+
+def _describe(span: Span, summary: generation_pb2.GenerationSummary) -> None:
+    """Puts the sums of a generation on its span; prompts and outputs are never recorded."""
+    if not span.is_recording():
+        return
+    speculation = summary.speculation
+    span.set_attributes(
+        {
+            telemetry.RESPONSE_MODEL: summary.model,
+            telemetry.INPUT_TOKENS: summary.usage.prompt_tokens,
+            telemetry.USAGE_OUTPUT_TOKENS: summary.usage.output_tokens,
+            telemetry.ROUNDS: speculation.rounds,
+            telemetry.DRAFT_TOKENS: speculation.draft_tokens,
+            telemetry.ACCEPTED_TOKENS: speculation.accepted_tokens,
+        }
+    )
+    span.set_status(trace.StatusCode.OK)

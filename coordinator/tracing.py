@@ -1,0 +1,95 @@
+"""The spans of one round: the round itself, and its draft and verify calls as children.
+
+Spans are started and ended explicitly and never made current, since the decode loop is an
+async generator that may be closed from another task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from opentelemetry import trace
+from opentelemetry.trace import Span, SpanKind
+
+from outrider import telemetry
+from outrider.v1 import common_pb2
+
+
+class CallTrace:
+    """The span of one call to a worker. A context manager: ends the span."""
+
+    def __init__(self, name: str, parent: Span) -> None:
+        self._span = telemetry.tracer().start_span(
+            name, context=trace.set_span_in_context(parent), kind=SpanKind.CLIENT
+        )
+        traceparent, tracestate = telemetry.inject(self._span)
+        self.context = common_pb2.TraceContext(traceparent=traceparent, tracestate=tracestate)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        if error is not None:
+            telemetry.record_failure(self._span, error)
+        self._span.end()
+
+    def answered(self, timings: common_pb2.Timings, *, tokens: int) -> None:
+        """Records what the worker reported."""
+        if self._span.is_recording():
+            self._span.set_attributes(
+                {
+                    telemetry.DRAFT_TOKENS: tokens,
+                    telemetry.QUEUE_US: timings.queue_us,
+                    telemetry.FORWARD_US: timings.forward_us,
+                    telemetry.SAMPLING_US: timings.sampling_us,
+                    telemetry.BATCH_SIZE: timings.batch_size,
+                }
+            )
+
+    def missed(self) -> None:
+        """Records that no draft tokens came in time."""
+        self._span.set_attribute(telemetry.DRAFT_MISSED, True)
+
+
+class RoundTrace:
+    """The span of one round. A context manager: ends the span."""
+
+    def __init__(self, parent: Span, *, number: int) -> None:
+        self._span = telemetry.tracer().start_span(
+            telemetry.ROUND_SPAN,
+            context=trace.set_span_in_context(parent),
+            attributes={telemetry.ROUND_NUMBER: number},
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        if error is not None:
+            telemetry.record_failure(self._span, error)
+        self._span.end()
+
+    def draft(self) -> CallTrace:
+        """The span of the round's draft call."""
+        return CallTrace(telemetry.DRAFT_SPAN, self._span)
+
+    def verify(self) -> CallTrace:
+        """The span of the round's verify call."""
+        return CallTrace(telemetry.VERIFY_SPAN, self._span)
+
+    def decided(self, *, drafted: int, accepted: int, output: Sequence[int]) -> None:
+        """Records the verdict by its counts; ids are never recorded."""
+        if self._span.is_recording():
+            self._span.set_attributes(
+                {
+                    telemetry.DRAFT_TOKENS: drafted,
+                    telemetry.ACCEPTED_TOKENS: accepted,
+                    telemetry.OUTPUT_TOKENS: len(output),
+                }
+            )

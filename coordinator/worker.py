@@ -1,0 +1,72 @@
+"""One worker as the coordinator sees it: what it serves, whether it may be used, and why not."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from grpc import aio
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from outrider.v1 import generation_pb2, model_pb2, model_pb2_grpc
+
+PROBE_TIMEOUT_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What a worker answered to one look at it."""
+
+    model: model_pb2.GetModelResponse | None = None
+    status: model_pb2.ModelServiceGetStatusResponse | None = None
+    reason: str = ""
+
+    @property
+    def reachable(self) -> bool:
+        """It answered, ready or not."""
+        return self.model is not None
+
+
+class Worker:
+    """A worker's address, its channel and what the last look at it found."""
+
+    def __init__(self, address: str, channel: aio.Channel, *, health_name: str) -> None:
+        self.address = address
+        self.channel = channel
+        self.last = Probe(reason="not reached yet")
+        self._health_name = health_name
+        self._model_service = model_pb2_grpc.ModelServiceStub(channel)
+        self._health = health_pb2_grpc.HealthStub(channel)
+
+    async def probe(self) -> Probe:
+        """Looks at the worker and remembers what it found. Never raises, within seconds."""
+        try:
+            self.last = await self._look()
+        except aio.AioRpcError as error:
+            self.last = Probe(reason=f"{error.code().name}: {error.details() or 'no answer'}")
+        return self.last
+
+    async def _look(self) -> Probe:
+        model, status, health = await asyncio.gather(
+            self._model_service.GetModel(model_pb2.GetModelRequest(), timeout=PROBE_TIMEOUT_S),
+            self._model_service.GetStatus(
+                model_pb2.ModelServiceGetStatusRequest(), timeout=PROBE_TIMEOUT_S
+            ),
+            self._health.Check(
+                health_pb2.HealthCheckRequest(service=self._health_name), timeout=PROBE_TIMEOUT_S
+            ),
+        )
+        serving = health.status == health_pb2.HealthCheckResponse.SERVING
+        return Probe(model, status, "" if serving else "it is not serving: starting or draining")
+
+    def to_message(self, *, refusal: str) -> generation_pb2.WorkerStatus:
+        """The contract's form; `refusal` is a reason of the coordinator's own, or empty."""
+        reason = self.last.reason or refusal
+        return generation_pb2.WorkerStatus(
+            address=self.address,
+            reachable=self.last.reachable,
+            usable=self.last.reachable and not reason,
+            reason=reason,
+            model=self.last.model,
+            status=self.last.status,
+        )
