@@ -29,7 +29,7 @@ class Drafted:
     timings: common_pb2.Timings = field(default_factory=common_pb2.Timings)
 
 
-class DraftDisconnected(Exception):
+class DraftGoneError(Exception):
     """The draft ended the stream in an orderly way, without having been asked to."""
 
 
@@ -82,7 +82,7 @@ class DraftSession:
     ) -> Drafted | None:
         """At most `draft_length` tokens after all of `prefix`; None when there are none in time."""
         deadline = time.monotonic() + self._timeout_s
-        if self._asked is not None and not await self._catch_up(deadline):
+        if self._asked is not None and not await self._catch_up(self._asked, deadline):
             return None
         for _ in range(1 + MAX_REPLAYS_PER_ROUND):
             if not self._may_try():
@@ -112,10 +112,8 @@ class DraftSession:
     def _may_try(self) -> bool:
         return self._call is not None or time.monotonic() >= self._retry_at
 
-    async def _catch_up(self, deadline: float) -> bool:
+    async def _catch_up(self, asked: _Asked, deadline: float) -> bool:
         """Takes the answer of an earlier round; False while it is still to come."""
-        asked = self._asked
-        assert asked is not None
         if asked.overdue and not asked.answer.done():
             return False
         counts_as_stale = asked.overdue
@@ -147,9 +145,7 @@ class DraftSession:
         """How much of the draft's state is still right: committed ids, then drafted ones that
         were committed as drafted."""
         length = self._committed_length
-        for drafted, committed in zip(
-            self._drafted_ids, prefix.token_ids[length:], strict=False
-        ):
+        for drafted, committed in zip(self._drafted_ids, prefix.token_ids[length:], strict=False):
             if drafted != committed:
                 break
             length += 1
@@ -160,7 +156,7 @@ class DraftSession:
         if self._call is None:
             channel = self._channel()
             if channel is None:
-                raise DraftDisconnected
+                raise DraftGoneError
             self._call = draft_pb2_grpc.DraftServiceStub(channel).Draft()
             await self._call.write(draft_pb2.DraftRequest(open=self._open))
         call = self._call
@@ -168,7 +164,7 @@ class DraftSession:
         while True:
             answer = await call.read()
             if not isinstance(answer, draft_pb2.DraftResponse):
-                raise DraftDisconnected
+                raise DraftGoneError
             if answer.round_number == message.round.number and answer.WhichOneof("answer") in (
                 "proposal",
                 "state_lost",
@@ -185,7 +181,7 @@ class DraftSession:
         self._asked = None
         try:
             answer = asked.answer.result()
-        except (aio.AioRpcError, DraftDisconnected, *CLOSED_CALL_ERRORS):
+        except (aio.AioRpcError, DraftGoneError, *CLOSED_CALL_ERRORS):
             self._disconnect()
             return None
         self._backoff_s = FIRST_BACKOFF_S

@@ -16,9 +16,7 @@ class Cut:
     finish_reason: generation_pb2.FinishReason | None
 
 
-def cut_output(
-    token_ids: Sequence[int], *, room: int, stop_token_ids: Collection[int]
-) -> Cut:
+def cut_output(token_ids: Sequence[int], *, room: int, stop_token_ids: Collection[int]) -> Cut:
     """Cuts new output ids behind the first stop id and at `room` ids; a stop id is kept."""
     for place, token_id in enumerate(token_ids[:room]):
         if token_id in stop_token_ids:

@@ -146,7 +146,5 @@ def _draft_open(
         vocabulary_size=model.vocabulary_size,
     )
     if mode == draft_pb2.DRAFT_MODE_SAMPLED:
-        message.derived_seed = derive_seed(
-            Purpose.DRAFT, seed=plan.seed, choice_index=CHOICE_INDEX
-        )
+        message.derived_seed = derive_seed(Purpose.DRAFT, seed=plan.seed, choice_index=CHOICE_INDEX)
     return message

@@ -77,9 +77,7 @@ class RequestPlanner:
             self._check_ids("tokens.token_ids", request.tokens.token_ids)
             return list(request.tokens.token_ids)
         if self._tokenizer is None:
-            raise InvalidRequest(
-                "prompt", "tokens, since the model has no tokenizer", got=kind
-            )
+            raise InvalidRequest("prompt", "tokens, since the model has no tokenizer", got=kind)
         if kind == "text":
             if not request.text:
                 raise InvalidRequest("text", "not empty")
@@ -101,9 +99,7 @@ class RequestPlanner:
             return min(DEFAULT_MAX_NEW_TOKENS, room, self._limits.max_new_tokens)
         asked = request.max_new_tokens
         if not 1 <= asked <= self._limits.max_new_tokens:
-            raise InvalidRequest(
-                "max_new_tokens", f"1 to {self._limits.max_new_tokens}", got=asked
-            )
+            raise InvalidRequest("max_new_tokens", f"1 to {self._limits.max_new_tokens}", got=asked)
         if asked > room:
             raise OutOfRange(
                 "max_new_tokens", f"1 to {room} after a prompt of this length", got=asked

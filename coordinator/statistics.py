@@ -70,9 +70,7 @@ class SpeculationStatistics:
         """Adds the counts and times of another generation; the time to first token stays."""
         for name in _SUMMED:
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        pairs = zip_longest(
-            self.accepted_per_position, other.accepted_per_position, fillvalue=0
-        )
+        pairs = zip_longest(self.accepted_per_position, other.accepted_per_position, fillvalue=0)
         self.accepted_per_position = [mine + theirs for mine, theirs in pairs]
 
     def to_message(self) -> generation_pb2.SpeculationStats:

@@ -47,10 +47,9 @@ class TargetSession:
         stream with.
         """
         try:
-            if self._call is None:
-                await self._open_stream()
+            call = self._call or await self._open_stream()
             for _ in range(1 + MAX_REPLAYS_PER_ROUND):
-                answer = await self._ask(prefix, draft_tokens, trace)
+                answer = await self._ask(call, prefix, draft_tokens, trace)
                 if answer.WhichOneof("answer") == "verdict":
                     self._kept_length = answer.verdict.handle.length
                     return answer.verdict
@@ -68,17 +67,18 @@ class TargetSession:
             call, self._call = self._call, None
             await finish_call(call)
 
-    async def _open_stream(self) -> None:
-        self._call = self._stub.Verify()
-        await self._call.write(target_pb2.VerifyRequest(open=self._open))
+    async def _open_stream(self) -> VerifyCall:
+        self._call = call = self._stub.Verify()
+        await call.write(target_pb2.VerifyRequest(open=self._open))
+        return call
 
     async def _ask(
         self,
+        call: VerifyCall,
         prefix: TokenPrefix,
         draft_tokens: Sequence[common_pb2.DraftToken],
         trace: common_pb2.TraceContext,
     ) -> target_pb2.VerifyResponse:
-        assert self._call is not None
         self._number += 1
         base_length = min(self._kept_length, len(prefix) - 1)
         message = target_pb2.VerifyRequest(
@@ -93,9 +93,9 @@ class TargetSession:
             )
         )
         self.bytes_sent += message.ByteSize()
-        await self._call.write(message)
+        await call.write(message)
         while True:
-            answer = await self._call.read()
+            answer = await call.read()
             if not isinstance(answer, target_pb2.VerifyResponse):
                 raise PoolUnavailable("the target ended the stream", retry_after_s=1.0)
             if answer.round_number == self._number and answer.WhichOneof("answer") in (

@@ -112,9 +112,7 @@ async def run_rounds(
             live.result.cancel()
 
 
-def _begin(
-    message: RoundT, submit: Callable[[RoundT], Ticket[ResultT]]
-) -> _Live[RoundT, ResultT]:
+def _begin(message: RoundT, submit: Callable[[RoundT], Ticket[ResultT]]) -> _Live[RoundT, ResultT]:
     ticket = submit(message)
     result = asyncio.ensure_future(ticket.result())
     return _Live(message, ticket, result, time.monotonic())

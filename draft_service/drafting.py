@@ -1,0 +1,85 @@
+"""One draft round as work for the model thread: a forward for each draft token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from draft_service.proposal import CandidateCut, DraftedToken, draw_token
+from outrider.engine.handles import HandleTable, StateLost
+from outrider.engine.model import Chunk, Model
+from outrider.engine.sampling_options import SamplingOptions
+from outrider.engine.work import Work
+
+
+@dataclass(frozen=True, slots=True)
+class DraftTerms:
+    """What an Open fixes for all rounds of its stream.
+
+    `derived_seed` None: drafts are greedy, whatever the options say. Ids from
+    `vocabulary_size` on are never proposed.
+    """
+
+    options: SamplingOptions
+    derived_seed: int | None
+    prompt_length: int
+    vocabulary_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class DraftJob:
+    """One round: the tokens committed after `base_length`, and how far to draft."""
+
+    handle_id: str
+    owner: str
+    terms: DraftTerms
+    base_length: int
+    prefix_digest: int
+    committed_token_ids: Sequence[int]
+    until_length: int
+
+
+@dataclass(frozen=True, slots=True)
+class DraftResult:
+    """Draft tokens in draw order. `kept_length` is how many leading ids have KV state now."""
+
+    tokens: Sequence[DraftedToken]
+    kept_length: int
+
+
+def draft(
+    job: DraftJob, *, model: Model, handles: HandleTable, cut: CandidateCut
+) -> Work[DraftResult | StateLost]:
+    """Reads the committed tokens and drafts below them, one token after the other.
+
+    The number of tokens depends on lengths alone. The last token is not read by a forward: it
+    comes back as a committed one if it is accepted.
+    """
+    sequence = handles.attach(
+        job.handle_id,
+        owner=job.owner,
+        base_length=job.base_length,
+        prefix_digest=job.prefix_digest,
+    )
+    if isinstance(sequence, StateLost):
+        return sequence
+    committed_length = job.base_length + len(job.committed_token_ids)
+    tokens: list[DraftedToken] = []
+    if job.until_length <= committed_length:
+        yield Chunk(sequence, job.committed_token_ids, rows=0)
+    pending = list(job.committed_token_ids)
+    while committed_length + len(tokens) < job.until_length:
+        rows = yield Chunk(sequence, pending, rows=1)
+        token = draw_token(
+            rows[0],
+            job.terms.options,
+            columns=model.columns,
+            prefix=sequence.prefix,
+            prompt_length=job.terms.prompt_length,
+            derived_seed=job.terms.derived_seed,
+            vocabulary_size=job.terms.vocabulary_size,
+            cut=cut,
+        )
+        tokens.append(token)
+        pending = [token.token_id]
+    return DraftResult(tokens, len(sequence.prefix))

@@ -1,0 +1,105 @@
+"""One verification round as work for the model thread: one forward, then the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from outrider.engine.handles import HandleTable, StateLost
+from outrider.engine.model import Chunk, Model
+from outrider.engine.sampling_options import SamplingOptions
+from outrider.engine.shaping import target_probs
+from outrider.engine.work import Work
+from outrider.prefix import extend_digest
+from outrider.randomness import Purpose, derive_seed
+from target_service.draft_check import InvalidDraft, ProposedToken, check_drafts
+from target_service.rejection import judge
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyTerms:
+    """What an Open fixes for all rounds of its stream."""
+
+    options: SamplingOptions
+    seed: int
+    choice_index: int
+    prompt_length: int
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyJob:
+    """One round: the tokens committed after `base_length`, and a chain of drafts to judge."""
+
+    handle_id: str
+    owner: str
+    terms: VerifyTerms
+    base_length: int
+    prefix_digest: int
+    committed_token_ids: Sequence[int]
+    drafts: Sequence[ProposedToken]
+    want_bonus: bool
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictResult:
+    """What was decided. `kept_length` is how many leading ids have KV state now."""
+
+    accepted: int
+    output_token_ids: Sequence[int]
+    kept_length: int
+    invalid: InvalidDraft | None
+
+
+def verify(
+    job: VerifyJob, *, model: Model, handles: HandleTable
+) -> Work[VerdictResult | StateLost]:
+    """Judges the drafts of one round; a pure function of tokens, laws, sampling and seed.
+
+    Drafts that fail their check are set aside and the round is decided as if it had none.
+    Afterwards the sequence holds the committed and the accepted tokens.
+    """
+    sequence = handles.attach(
+        job.handle_id,
+        owner=job.owner,
+        base_length=job.base_length,
+        prefix_digest=job.prefix_digest,
+    )
+    if isinstance(sequence, StateLost):
+        return sequence
+    terms = job.terms
+    position = job.base_length + len(job.committed_token_ids)
+    digest = job.prefix_digest
+    for token_id in job.committed_token_ids:
+        digest = extend_digest(digest, token_id)
+    invalid = check_drafts(
+        job.drafts,
+        position=position,
+        digest=digest,
+        draft_seed=derive_seed(Purpose.DRAFT, seed=terms.seed, choice_index=terms.choice_index),
+        vocabulary_size=model.vocabulary_size,
+        greedy=terms.options.greedy,
+    )
+    drafts = () if invalid else job.drafts
+    draft_ids = [draft.token_id for draft in drafts]
+    rows = yield Chunk(sequence, [*job.committed_token_ids, *draft_ids], rows=len(drafts) + 1)
+    probs = target_probs(
+        rows,
+        terms.options,
+        columns=model.columns,
+        token_ids=sequence.prefix.token_ids[:position],
+        draft_token_ids=draft_ids,
+        prompt_length=terms.prompt_length,
+    )
+    judgement = judge(
+        probs,
+        drafts,
+        seed=terms.seed,
+        choice_index=terms.choice_index,
+        position=position,
+        digest=digest,
+        want_bonus=job.want_bonus or not drafts,
+        stop_token_ids=terms.options.stop_token_ids,
+    )
+    kept_length = position + judgement.accepted
+    sequence.rollback(kept_length)
+    return VerdictResult(judgement.accepted, judgement.output_token_ids, kept_length, invalid)
