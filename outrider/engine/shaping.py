@@ -11,14 +11,13 @@ import torch
 
 from outrider.engine.columns import Columns
 from outrider.engine.leaders import leaders
+from outrider.engine.nucleus import nucleus
 from outrider.engine.penalties import LogitEdits, changes_logits
 from outrider.engine.sampling_options import SamplingOptions
 from outrider.errors import NumericalFailure
 
-# Top-p looks at this many most likely tokens first, and at four times as many while they fall
-# short of the mass asked for: on real text 256 nearly always reach it.
-_FIRST_LEADERS = 256
-_WIDENING = 4
+# Top-p looks at this many most likely tokens first: on real text they nearly always have the mass.
+_LEADERS = 256
 
 
 def target_probs(
@@ -58,51 +57,52 @@ def target_probs(
     if options.greedy:
         best = scores.argmax(dim=1, keepdim=True)
         return torch.zeros_like(scores).scatter_(1, best, 1.0)
-    top_k = options.top_k if 0 < options.top_k < scores.shape[1] else 0
-    if top_k or options.top_p < 1.0:
-        return _truncated(scores, peaks, options, top_k=top_k)
+    if 0 < options.top_k < scores.shape[1]:
+        values, places = leaders(scores, options.top_k)
+        odds = _log_odds(values, peaks, options).exp_()
+        kept = _kept_leaders(odds, options, enough=options.top_p * odds.sum(dim=1, keepdim=True))
+        return torch.zeros_like(scores).scatter_(1, places, _normalised(odds, kept))
+    log_odds = _log_odds(scores, peaks, options)
+    if options.top_p < 1.0:
+        return _top_p(scores, log_odds, options)
     if options.min_p > 0.0:
-        odds = _odds(scores, peaks, options.temperature)
-        odds.masked_fill_(odds < options.min_p, 0.0)
-        return odds.div_(odds.sum(dim=1, keepdim=True))
-    if options.temperature == 1.0:
-        return scores.softmax(dim=1)
-    return scores.sub(peaks).div_(options.temperature).softmax(dim=1)
+        odds = log_odds.exp_()
+        return _normalised(odds, odds >= options.min_p)
+    return log_odds.softmax(dim=1)
 
 
-def _odds(scores: torch.Tensor, peaks: torch.Tensor, temperature: float) -> torch.Tensor:
-    """Each token's probability in units of the most likely one's.
+def _log_odds(scores: torch.Tensor, peaks: torch.Tensor, options: SamplingOptions) -> torch.Tensor:
+    """Log-probabilities less the row's largest.
 
     The maximum goes first, so that a tiny temperature divides differences, never big numbers.
     """
-    return scores.sub(peaks).div_(temperature).exp_()
+    return scores.sub(peaks).div_(options.temperature)
 
 
-def _truncated(
-    scores: torch.Tensor, peaks: torch.Tensor, options: SamplingOptions, *, top_k: int
+def _top_p(scores: torch.Tensor, log_odds: torch.Tensor, options: SamplingOptions) -> torch.Tensor:
+    """Top-p and min-p, on the most likely tokens alone where they have the mass in every row."""
+    _, places = leaders(scores, min(_LEADERS, scores.shape[1]))
+    odds = log_odds.gather(1, places).exp_()
+    enough = options.top_p * log_odds.exp().sum(dim=1, keepdim=True)
+    if bool((odds.sum(dim=1, keepdim=True) >= enough).all()):
+        kept = _kept_leaders(odds, options, enough=enough)
+        return torch.zeros_like(scores).scatter_(1, places, _normalised(odds, kept))
+    kept = nucleus(log_odds, options.top_p)
+    odds = log_odds.exp()
+    return _normalised(odds, kept & (odds >= options.min_p))
+
+
+def _kept_leaders(
+    odds: torch.Tensor, options: SamplingOptions, *, enough: torch.Tensor
 ) -> torch.Tensor:
-    """Top-k, top-p and min-p on the most likely tokens alone, all rows at once: no full sort."""
-    size = scores.shape[1]
-    if top_k:
-        values, places = leaders(scores, top_k)
-        odds = _odds(values, peaks, options.temperature)
-        mass = odds.cumsum(dim=1, dtype=torch.float64)
-        enough = options.top_p * mass[:, -1:]
-    else:
-        everything = _odds(scores, peaks, options.temperature)
-        enough = options.top_p * everything.sum(dim=1, keepdim=True, dtype=torch.float64)
-        count = min(_FIRST_LEADERS, size)
-        while True:
-            values, places = leaders(scores, count)
-            odds = _odds(values, peaks, options.temperature)
-            mass = odds.cumsum(dim=1, dtype=torch.float64)
-            if count == size or bool((mass[:, -1:] >= enough).all()):
-                break
-            count = min(count * _WIDENING, size)
-    dropped = odds < options.min_p
+    """Which of the leaders [rows, leaders], most likely first, top-p and min-p keep."""
+    kept = odds >= options.min_p
     if options.top_p < 1.0:
-        dropped |= mass - odds >= enough
-        dropped[:, 0] = False  # rounding and a tiny top-p leave the most likely token
-    odds = odds.masked_fill_(dropped, 0.0)
-    odds /= odds.sum(dim=1, keepdim=True)
-    return torch.zeros_like(scores).scatter_(1, places, odds)
+        kept &= odds.cumsum(dim=1, dtype=torch.float64) - odds < enough
+        kept[:, 0] = True
+    return kept
+
+
+def _normalised(odds: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
+    odds = odds.masked_fill(~kept, 0.0)
+    return odds.div_(odds.sum(dim=1, keepdim=True))
