@@ -56,7 +56,7 @@ def judge(
     for draft, p in zip(drafts, _probs_of(target_probs, drafts), strict=True):
         law = draft.law or POINT_MASS
         word = draw_word(accept_seed, position=position, digest=digest)
-        if not accepts(word, p=p, q=draft_prob(law, draft.token_id)):
+        if not accepts(word, acceptance_probability(p, law, draft.token_id)):
             recover_seed = derive_seed(Purpose.RECOVER, seed=seed, choice_index=choice_index)
             word = draw_word(recover_seed, position=position, digest=digest)
             row = _float64(target_probs[len(output)])
@@ -75,23 +75,22 @@ def judge(
     return Judgement(len(output), [*output, bonus])
 
 
-def draft_prob(law: DraftLaw, token_id: int) -> Fraction:
-    """q(token_id), exact."""
+def acceptance_probability(p: float, law: DraftLaw, token_id: int) -> Fraction:
+    """min(1, p ÷ q) of a token that `law` can give, exact. `p` is its target probability."""
     if not isinstance(law, CutLaw):
-        return Fraction(1)
-    weights = dict(zip(law.token_ids, law.weights, strict=True))
-    return Fraction(weights.get(token_id, 0), sum(law.weights))
+        return Fraction(p)
+    weight = law.weights[law.token_ids.index(token_id)]
+    return min(Fraction(1), Fraction(p) * sum(law.weights) / weight)
 
 
-def accepts(word: int, *, p: float, q: Fraction) -> bool:
-    """Whether u · q < p for the u of 64 random bits.
+def accepts(word: int, probability: Fraction) -> bool:
+    """Whether the u of 64 random bits is below `probability`.
 
-    Compared in integers: u · q has more than the 53 bits of a float, and a rounding here would
-    accept tokens with p = 0 or reject tokens with p = q.
+    Compared in integers, so that a token with p = 0 is never accepted and one with p ≥ q always
+    is, whatever a float would round to.
     """
-    numerator, denominator = p.as_integer_ratio()
     u = word >> (64 - _UNIT_BITS)
-    return u * q.numerator * denominator < numerator * q.denominator << _UNIT_BITS
+    return u * probability.denominator < probability.numerator << _UNIT_BITS
 
 
 def residual(target_probs: torch.Tensor, law: DraftLaw, token_id: int) -> torch.Tensor:
