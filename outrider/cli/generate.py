@@ -1,0 +1,118 @@
+"""`outrider generate`: one prompt, streamed to standard output."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from typing import Annotated
+
+import typer
+
+from outrider.cli import options
+from outrider.cli.client import DEFAULT_ADDRESS, Client, ClientError, RequestError
+from outrider.cli.output import JsonObject, Output, StreamedText
+from outrider.cli.prompt import PromptError, read_prompt
+from outrider.cli.request import SamplingOptions, chat_prompt, speculation_params
+from outrider.cli.tables import generation_table
+from outrider.cli.terminal import ExitCode, fail, leave_broken_pipe, notice, notices
+from outrider.v1 import generation_pb2
+
+NO_CHAT_TEMPLATE = "NO_CHAT_TEMPLATE"
+
+
+def generate(
+    prompt: Annotated[str, typer.Argument(help="What to answer; - reads standard input.")],
+    address: options.Address = DEFAULT_ADDRESS,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Continue the text as it stands, without a chat.")
+    ] = False,
+    system: Annotated[str | None, typer.Option(help="Instructions for the chat.")] = None,
+    temperature: options.Temperature = None,
+    top_k: options.TopK = None,
+    top_p: options.TopP = None,
+    min_p: options.MinP = None,
+    seed: options.Seed = None,
+    max_new_tokens: options.MaxNewTokens = None,
+    draft_length: options.DraftLength = None,
+    no_speculation: Annotated[
+        bool, typer.Option("--no-speculation", help="Let the target decode alone.")
+    ] = False,
+    stats: Annotated[
+        bool, typer.Option("--stats", help="Print what speculation did, to standard error.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object at the end instead of text.")
+    ] = False,
+    tls_ca: options.TlsCa = None,
+) -> None:
+    """Generate text: a chat where the model has a template for it, else a continuation.
+
+    Only the text goes to standard output; it is streamed as it is decided.
+    """
+    if raw and system is not None:
+        fail("--system needs a chat: it does not go with --raw", ExitCode.USAGE)
+    if no_speculation and draft_length:
+        fail("--draft-length does not go with --no-speculation", ExitCode.USAGE)
+    try:
+        text = read_prompt(prompt)
+    except PromptError as error:
+        fail(str(error), ExitCode.USAGE)
+    sampling = SamplingOptions(
+        temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed
+    )
+    mode = (
+        generation_pb2.SPECULATION_MODE_OFF
+        if no_speculation
+        else generation_pb2.SPECULATION_MODE_UNSPECIFIED
+    )
+    request = generation_pb2.GenerateRequest(
+        max_new_tokens=max_new_tokens,
+        sampling=sampling.to_message(),
+        speculation=speculation_params(mode=mode, draft_length=draft_length),
+    )
+    if raw:
+        request.text = text
+    else:
+        request.chat.CopyFrom(chat_prompt(text, system=system))
+    output: Output = JsonObject(sys.stdout) if as_json else StreamedText(sys.stdout)
+    try:
+        with Client(address, tls_ca=tls_ca) as client:
+            summary = _with_or_without_chat(client, request, output)
+    except KeyboardInterrupt:
+        output.break_off()
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
+    except BrokenPipeError:
+        leave_broken_pipe()
+    except ClientError as error:
+        output.break_off()
+        fail(str(error))
+    if stats:
+        notices().print(generation_table(summary))
+
+
+def _with_or_without_chat(
+    client: Client, request: generation_pb2.GenerateRequest, output: Output
+) -> generation_pb2.GenerationSummary:
+    """A model without a chat template gets the prompt as text, unless there are instructions."""
+    try:
+        return _run(client, request, output)
+    except RequestError as error:
+        messages = request.chat.messages
+        if error.reason != NO_CHAT_TEMPLATE or len(messages) != 1:
+            raise
+    notice("The model has no chat template: the prompt is continued as plain text.")
+    request.text = messages[0].content
+    return _run(client, request, output)
+
+
+def _run(
+    client: Client, request: generation_pb2.GenerateRequest, output: Output
+) -> generation_pb2.GenerationSummary:
+    """Hands the events on as they come. An interruption on the way cancels the call."""
+    with closing(client.generate(request)) as events:
+        for event in events:
+            if isinstance(event, generation_pb2.GenerationSummary):
+                output.summary(event)
+                return event
+            output.chunk(event)
+    raise AssertionError("a generation ends with its summary or an error")

@@ -1,0 +1,79 @@
+"""Options that several commands take, each worded once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+MAX_UINT32 = 2**32 - 1
+MAX_UINT64 = 2**64 - 1
+
+
+def _host_and_port(address: str) -> str:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or not 1 <= int(port) <= 65535:
+        raise typer.BadParameter(f"must be host:port, such as 127.0.0.1:7400, got {address!r}")
+    return address
+
+
+Address = Annotated[
+    str,
+    typer.Option(
+        envvar="OUTRIDER_ADDRESS",
+        metavar="HOST:PORT",
+        callback=_host_and_port,
+        help="The coordinator to ask.",
+    ),
+]
+TlsCa = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="OUTRIDER_TLS_CA",
+        metavar="FILE",
+        dir_okay=False,
+        exists=True,
+        readable=True,
+        help="Connect with TLS; the server's certificate must be signed by this PEM file.",
+    ),
+]
+Temperature = Annotated[
+    float | None,
+    typer.Option(metavar="0..100", help="Divides the logits; 0 is greedy. Unset: 1."),
+]
+TopK = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", min=0, max=MAX_UINT32, help="Keep this many most likely tokens; 0 is off."
+    ),
+]
+TopP = Annotated[
+    float | None,
+    typer.Option(metavar="0..1", help="Keep the most likely tokens up to this mass; 1 is off."),
+]
+MinP = Annotated[
+    float | None,
+    typer.Option(metavar="0..1", help="Drop tokens below this share of the most likely one."),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", min=0, max=MAX_UINT64, help="Fixes every random draw. Unset: a new one."
+    ),
+]
+MaxNewTokens = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", min=0, max=MAX_UINT32, help="Most output tokens. Unset: 256 or what is left."
+    ),
+]
+DraftLength = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=0,
+        max=MAX_UINT32,
+        help="Draft tokens in each round. Unset: the coordinator's setting.",
+    ),
+]

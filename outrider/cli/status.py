@@ -1,0 +1,33 @@
+"""`outrider status`: pools, models and acceptance at this moment."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from outrider.cli import options
+from outrider.cli.client import DEFAULT_ADDRESS, Client, ClientError
+from outrider.cli.plain import plain
+from outrider.cli.tables import coordinator_line, worker_table
+from outrider.cli.terminal import answers, fail
+
+
+def status(
+    address: options.Address = DEFAULT_ADDRESS,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    tls_ca: options.TlsCa = None,
+) -> None:
+    """Show pools, models, handles and acceptance."""
+    try:
+        with Client(address, tls_ca=tls_ca) as client:
+            state = client.status()
+    except ClientError as error:
+        fail(str(error))
+    if as_json:
+        typer.echo(json.dumps(plain(state), ensure_ascii=False))
+        return
+    console = answers()
+    console.print(coordinator_line(address, state))
+    console.print(worker_table(state))

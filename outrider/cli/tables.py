@@ -1,0 +1,128 @@
+"""Tables for people: what a generation did, and what the pools are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from outrider.cli.plain import enum_word
+from outrider.cli.speculation import SpeculationFigures
+from outrider.v1 import generation_pb2, model_pb2
+
+NOTHING = "–"
+REPLICA_DIGITS = 8
+
+
+def percent(share: float | None) -> str:
+    """A share of 0 to 1 as a percentage."""
+    return NOTHING if share is None else f"{100 * share:.1f} %"
+
+
+def number(value: float | None, *, digits: int = 1) -> str:
+    """A rounded number, or a dash when there is none."""
+    return NOTHING if value is None else f"{value:.{digits}f}"
+
+
+def generation_table(summary: generation_pb2.GenerationSummary) -> Table:
+    """Counts and times of one generation."""
+    table = Table(show_header=False, box=box.SIMPLE, pad_edge=False)
+    table.add_column("what", no_wrap=True)
+    table.add_column("figure")
+    for what, figure in _generation_rows(summary):
+        table.add_row(Text(what), Text(figure))
+    return table
+
+
+def _generation_rows(
+    summary: generation_pb2.GenerationSummary,
+) -> Iterator[tuple[str, str]]:
+    stats = summary.speculation
+    figures = SpeculationFigures(stats)
+    finish = enum_word(generation_pb2.FinishReason.DESCRIPTOR, summary.finish_reason)
+    yield "model", summary.model
+    yield "prompt tokens", str(summary.usage.prompt_tokens)
+    yield "output tokens", f"{summary.usage.output_tokens} (ended by {finish})"
+    yield "rounds", f"{stats.rounds}, {stats.drafted_rounds} of them with draft tokens"
+    yield "draft tokens", f"{stats.draft_tokens} drafted, {stats.accepted_tokens} accepted"
+    yield "acceptance rate", percent(figures.acceptance)
+    by_position = "  ".join(percent(share) for share in figures.acceptance_by_position)
+    yield "accepted per position", by_position or NOTHING
+    yield "tokens per round", number(stats.mean_output_tokens_per_round, digits=2)
+    yield "tokens per second", f"{number(figures.tokens_per_s)} after the first token"
+    yield "time to first token", f"{stats.time_to_first_token_ms:.0f} ms"
+    for what, total_ms in (
+        ("draft", stats.draft_ms),
+        ("verify", stats.verify_ms),
+        ("hops", stats.hop_ms),
+        ("queues", stats.queue_ms),
+    ):
+        mean_ms = number(figures.per_round(total_ms), digits=2)
+        yield f"time in {what}", f"{total_ms:.1f} ms, {mean_ms} ms per round"
+    for what, count in (
+        ("rounds without their draft", stats.draft_missed_rounds),
+        ("rounds with invalid drafts", stats.draft_invalid_rounds),
+        ("drafts that came too late", stats.stale_proposals),
+        ("prefixes sent again", stats.replays),
+    ):
+        if count:
+            yield what, str(count)
+    yield "seed", str(summary.seed)
+    yield "repeats exactly with this seed", "yes" if summary.reproducible else "not promised"
+    if summary.trace_id:
+        yield "trace", summary.trace_id
+
+
+def coordinator_line(
+    address: str, state: generation_pb2.GenerationServiceGetStatusResponse
+) -> Text:
+    """One line about the coordinator itself."""
+    mode = enum_word(generation_pb2.SpeculationMode.DESCRIPTOR, state.speculation_mode)
+    rate = percent(SpeculationFigures(state.speculation).acceptance)
+    return Text(
+        f"coordinator {address}, version {state.build_version}, up {_duration(state.uptime_s)}: "
+        f"{state.running} running, {state.finished} finished, acceptance {rate}, "
+        f"speculation {mode} with {state.draft_length} draft tokens"
+    )
+
+
+def worker_table(state: generation_pb2.GenerationServiceGetStatusResponse) -> Table:
+    """One row for each worker of both pools.
+
+    `in use` and `kept` count KV handles; `accepted` is a target's share since its start.
+    """
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("pool", "address", "state", "model", "replica"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("in use", "kept", "queue", "accepted"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for pool, workers in (("target", state.targets), ("draft", state.drafts)):
+        for worker in workers:
+            table.add_row(Text(pool), *(Text(cell) for cell in _worker_cells(worker)))
+    return table
+
+
+def _worker_cells(worker: generation_pb2.WorkerStatus) -> Iterator[str]:
+    yield worker.address
+    if worker.usable:
+        yield "serving"
+    else:
+        yield worker.reason or ("not usable" if worker.reachable else "unreachable")
+    if not worker.HasField("model"):
+        return
+    model, load = worker.model, worker.status
+    yield f"{model.name} {model.dtype} {model.device}"
+    yield model.replica_id[:REPLICA_DIGITS]
+    if not worker.HasField("status"):
+        return
+    yield from (str(load.handles_in_use), str(load.handles_leased), str(load.queue_depth))
+    judged = load.draft_tokens if model.role == model_pb2.WORKER_ROLE_TARGET else 0
+    yield percent(load.accepted_tokens / judged if judged else None)
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

@@ -1,0 +1,201 @@
+"""A real GenerationService whose answers a test writes down, and the command as a process."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+import grpc
+import pytest
+from google.protobuf import any_pb2, duration_pb2
+from google.rpc import error_details_pb2, status_pb2
+
+from outrider.v1 import generation_pb2, generation_pb2_grpc, model_pb2
+
+
+def chunk(offset: int, token_ids: list[int], text: str) -> generation_pb2.GenerateResponse:
+    """One event with new output."""
+    return generation_pb2.GenerateResponse(
+        chunk=generation_pb2.OutputChunk(offset=offset, token_ids=token_ids, text=text)
+    )
+
+
+def summary(text: str = "") -> generation_pb2.GenerateResponse:
+    """The last event of a generation of five tokens in three rounds."""
+    return generation_pb2.GenerateResponse(
+        summary=generation_pb2.GenerationSummary(
+            finish_reason=generation_pb2.FINISH_REASON_LENGTH,
+            text=text,
+            usage=generation_pb2.Usage(prompt_tokens=7, output_tokens=5),
+            speculation=generation_pb2.SpeculationStats(
+                rounds=3,
+                drafted_rounds=2,
+                draft_tokens=8,
+                accepted_tokens=2,
+                accepted_per_position=[1, 1, 0, 0],
+                mean_output_tokens_per_round=5 / 3,
+                decode_ms=200.0,
+                time_to_first_token_ms=80.0,
+                draft_ms=40.0,
+                verify_ms=120.0,
+                hop_ms=2.0,
+                queue_ms=0.5,
+            ),
+            seed=2**64 - 1,
+            reproducible=True,
+            model="scripted",
+            trace_id="0af7651916cd43dd8448eb211c80319c",
+        )
+    )
+
+
+def error_status(
+    code: grpc.StatusCode, message: str, reason: str, **metadata: str
+) -> tuple[grpc.StatusCode, str, bytes]:
+    """A status with the details that the coordinator sends."""
+    info = error_details_pb2.ErrorInfo(domain="outrider", reason=reason, metadata=metadata)
+    retry = error_details_pb2.RetryInfo(retry_delay=duration_pb2.Duration(nanos=500_000_000))
+    details = [any_pb2.Any(), any_pb2.Any()]
+    details[0].Pack(info)
+    details[1].Pack(retry)
+    known = details[: 1 if code is grpc.StatusCode.INVALID_ARGUMENT else 2]
+    status = status_pb2.Status(code=code.value[0], message=message, details=known)
+    return code, message, status.SerializeToString()
+
+
+@dataclass
+class Script(generation_pb2_grpc.GenerationServiceServicer):
+    """Answers with `events`; then fails with `error`, or goes on for ever when `endless`."""
+
+    events: list[generation_pb2.GenerateResponse] = field(
+        default_factory=lambda: [
+            chunk(0, [5, 6], "Grüße"),
+            chunk(2, [7, 8, 9], ", 世界"),
+            summary("!"),
+        ]
+    )
+    error: tuple[grpc.StatusCode, str, bytes] | None = None
+    chat_error: tuple[grpc.StatusCode, str, bytes] | None = None
+    endless: bool = False
+    chunk = staticmethod(chunk)
+    summary = staticmethod(summary)
+    error_status = staticmethod(error_status)
+    status: generation_pb2.GenerationServiceGetStatusResponse = field(
+        default_factory=generation_pb2.GenerationServiceGetStatusResponse
+    )
+    requests: list[generation_pb2.GenerateRequest] = field(default_factory=list)
+    cancelled: threading.Event = field(default_factory=threading.Event)
+
+    async def Generate(  # noqa: N802
+        self, request: generation_pb2.GenerateRequest, context: grpc.aio.ServicerContext
+    ) -> AsyncIterator[generation_pb2.GenerateResponse]:
+        self.requests.append(request)
+        if self.chat_error is not None and request.HasField("chat"):
+            await _abort(context, self.chat_error)
+        for event in self.events:
+            yield event
+        if self.error is not None:
+            await _abort(context, self.error)
+        offset = 5
+        try:
+            while self.endless:
+                yield chunk(offset, [offset], " more")
+                offset += 1
+                await asyncio.sleep(0.01)
+        except (asyncio.CancelledError, GeneratorExit):
+            self.cancelled.set()
+            raise
+
+    async def GetStatus(  # noqa: N802
+        self,
+        request: generation_pb2.GenerationServiceGetStatusRequest,
+        context: grpc.aio.ServicerContext,
+    ) -> generation_pb2.GenerationServiceGetStatusResponse:
+        return self.status
+
+
+async def _abort(
+    context: grpc.aio.ServicerContext, error: tuple[grpc.StatusCode, str, bytes]
+) -> None:
+    code, message, details = error
+    await context.abort(code, message, (("grpc-status-details-bin", details),))
+
+
+@dataclass
+class ScriptedServer:
+    """Where the script is served."""
+
+    address: str
+    script: Script
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    """A grpc.aio server on a free port, on a loop of its own thread."""
+    script, started = Script(), Future()
+    stop = threading.Event()
+
+    async def serve() -> None:
+        aio_server = grpc.aio.server()
+        generation_pb2_grpc.add_GenerationServiceServicer_to_server(script, aio_server)
+        port = aio_server.add_insecure_port("127.0.0.1:0")
+        await aio_server.start()
+        started.set_result(port)
+        await asyncio.to_thread(stop.wait)
+        await aio_server.stop(None)
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    try:
+        yield ScriptedServer(f"127.0.0.1:{started.result(timeout=10)}", script)
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.fixture
+def worker_status() -> generation_pb2.WorkerStatus:
+    """A target that serves."""
+    return generation_pb2.WorkerStatus(
+        address="127.0.0.1:7421",
+        reachable=True,
+        usable=True,
+        model=model_pb2.GetModelResponse(
+            name="[embedded]",
+            role=model_pb2.WORKER_ROLE_TARGET,
+            dtype="bfloat16",
+            device="cpu",
+            replica_id="0123456789abcdef",
+        ),
+        status=model_pb2.ModelServiceGetStatusResponse(
+            handles_in_use=3, handles_leased=4, rounds=100, draft_tokens=200, accepted_tokens=50
+        ),
+    )
+
+
+Outrider = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def outrider() -> Outrider:
+    """Runs the command to its end."""
+
+    def run(*arguments: str, stdin: str | bytes = "") -> subprocess.CompletedProcess[str]:
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        done = subprocess.run(
+            [sys.executable, "-m", "outrider", *arguments],
+            input=data,
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+        return subprocess.CompletedProcess(
+            done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
+        )
+
+    return run

@@ -1,0 +1,255 @@
+"""`outrider generate` as a process against a real server."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+
+from outrider.v1 import generation_pb2
+
+if TYPE_CHECKING:
+    from conftest import Outrider, ScriptedServer
+
+TEXT = "Grüße, 世界!"
+
+
+def test_only_the_text_goes_to_standard_output(outrider: Outrider, server: ScriptedServer) -> None:
+    done = outrider("generate", "Hello", "--address", server.address)
+    assert done.returncode == 0
+    assert done.stdout == TEXT
+    assert done.stderr == ""
+
+
+def test_statistics_go_to_standard_error(outrider: Outrider, server: ScriptedServer) -> None:
+    done = outrider("generate", "Hello", "--address", server.address, "--stats")
+    assert done.stdout == TEXT
+    for figure in ("25.0 %", "50.0 %  50.0 %  0.0 %  0.0 %", "1.67", "20.0", "80 ms", "0.25 ms"):
+        assert figure in done.stderr
+
+
+def test_options_become_fields_and_unset_ones_stay_unset(
+    outrider: Outrider, server: ScriptedServer
+) -> None:
+    arguments = (
+        "generate Hello --temperature 0 --top-k 0 --seed 18446744073709551615 "
+        "--max-new-tokens 0 --draft-length 3 --system Rhyme"
+    )
+    assert outrider(*arguments.split(), "--address", server.address).returncode == 0
+    assert outrider("generate", "Hello", "--address", server.address).returncode == 0
+    full, bare = server.script.requests
+    for field in ("temperature", "top_k", "seed"):
+        assert full.sampling.HasField(field)
+        assert not bare.sampling.HasField(field)
+    assert full.sampling.seed == 2**64 - 1
+    assert full.HasField("max_new_tokens")
+    assert not bare.HasField("max_new_tokens")
+    assert full.speculation.draft_length == 3
+    assert not bare.speculation.HasField("draft_length")
+    assert [(message.role, message.content) for message in full.chat.messages] == [
+        (generation_pb2.CHAT_ROLE_SYSTEM, "Rhyme"),
+        (generation_pb2.CHAT_ROLE_USER, "Hello"),
+    ]
+
+
+def test_no_speculation_turns_it_off(outrider: Outrider, server: ScriptedServer) -> None:
+    outrider("generate", "Hello", "--no-speculation", "--address", server.address)
+    assert server.script.requests[0].speculation.mode == generation_pb2.SPECULATION_MODE_OFF
+
+
+@pytest.mark.parametrize(
+    ("stdin", "prompt"), [("a\nb\n", "a\nb"), ("a\n\n", "a\n"), ("día", "día"), ("", "")]
+)
+def test_raw_prompt_from_standard_input(
+    outrider: Outrider, server: ScriptedServer, stdin: str, prompt: str
+) -> None:
+    outrider("generate", "-", "--raw", "--address", server.address, stdin=stdin)
+    assert server.script.requests[0].WhichOneof("prompt") == "text"
+    assert server.script.requests[0].text == prompt
+
+
+def test_a_prompt_that_is_not_utf8_is_refused(outrider: Outrider, server: ScriptedServer) -> None:
+    done = outrider("generate", "-", "--address", server.address, stdin=b"ab\xff")
+    assert done.returncode == 2
+    assert "not UTF-8" in done.stderr
+    assert "byte 2" in done.stderr
+    assert not server.script.requests
+
+
+def test_without_a_chat_template_the_prompt_is_continued(
+    outrider: Outrider, server: ScriptedServer
+) -> None:
+    server.script.chat_error = server.script.error_status(
+        grpc.StatusCode.INVALID_ARGUMENT, "no template", "NO_CHAT_TEMPLATE", field="chat"
+    )
+    done = outrider("generate", "Hello", "--address", server.address)
+    assert (done.returncode, done.stdout) == (0, TEXT)
+    assert "no chat template" in done.stderr
+    assert server.script.requests[-1].text == "Hello"
+    refused = outrider("generate", "Hello", "--system", "Rhyme", "--address", server.address)
+    assert (refused.returncode, refused.stdout) == (1, "")
+
+
+def test_json_is_one_object(outrider: Outrider, server: ScriptedServer) -> None:
+    done = outrider("generate", "Hello", "--json", "--address", server.address)
+    report = json.loads(done.stdout)
+    assert done.stdout.count("\n") == 1
+    assert done.stderr == ""
+    speculation = report.pop("speculation")
+    assert report == {
+        "text": TEXT,
+        "token_ids": [5, 6, 7, 8, 9],
+        "finish_reason": "length",
+        "usage": {"prompt_tokens": 7, "output_tokens": 5},
+        "seed": 2**64 - 1,
+        "model": "scripted",
+        "reproducible": True,
+        "trace_id": "0af7651916cd43dd8448eb211c80319c",
+    }
+    assert speculation["accepted_per_position"] == [1, 1, 0, 0]
+    assert speculation["acceptance_rate"] == 0.25
+    assert speculation["tokens_per_s"] == pytest.approx(20.0)
+
+
+def test_a_refusal_names_field_and_range(outrider: Outrider, server: ScriptedServer) -> None:
+    server.script.events = []
+    server.script.error = server.script.error_status(
+        grpc.StatusCode.INVALID_ARGUMENT,
+        "not like this",
+        "INVALID_FIELD",
+        field="sampling.temperature",
+        allowed="0 to 100",
+    )
+    done = outrider("generate", "Hello", "--temperature", "nan", "--address", server.address)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "sampling.temperature" in done.stderr
+    assert "0 to 100" in done.stderr
+    assert "INVALID_ARGUMENT" in done.stderr
+
+
+def test_an_empty_pool_is_told_from_a_missing_server(
+    outrider: Outrider, server: ScriptedServer
+) -> None:
+    server.script.events = []
+    server.script.error = server.script.error_status(
+        grpc.StatusCode.UNAVAILABLE, "no target is ready", "POOL_UNAVAILABLE"
+    )
+    done = outrider("generate", "Hello", "--json", "--address", server.address)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "no target is ready" in done.stderr
+    assert "0.5 s" in done.stderr
+    assert "outrider up" not in done.stderr
+
+
+def test_a_missing_server_is_said_with_what_to_do(outrider: Outrider) -> None:
+    done = outrider("generate", "Hello", "--address", "127.0.0.1:1")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "127.0.0.1:1" in done.stderr
+    assert "outrider up" in done.stderr
+
+
+def test_an_output_without_a_summary_is_a_failure(
+    outrider: Outrider, server: ScriptedServer
+) -> None:
+    server.script.events.pop()
+    done = outrider("generate", "Hello", "--address", server.address)
+    assert done.returncode == 1
+    assert done.stdout == "Grüße, 世界"
+    assert "without a summary" in done.stderr
+
+
+def test_text_of_a_model_reaches_a_pipe_as_it_is(
+    outrider: Outrider, server: ScriptedServer
+) -> None:
+    server.script.events = [server.script.chunk(0, [1], "\x1b[2Ja\n"), server.script.summary()]
+    assert outrider("generate", "Hello", "--address", server.address).stdout == "\x1b[2Ja\n"
+
+
+def test_a_terminal_gets_whole_lines_and_no_control_characters(server: ScriptedServer) -> None:
+    server.script.events = [server.script.chunk(0, [1], "\x1b[2Ja\tb"), server.script.summary()]
+    with _generate(server.address, terminal=True) as (process, output):
+        assert process.wait(timeout=30) == 0
+        assert _read_for(output, b"\n") == b"[2Ja\tb\r\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_cancels_the_call(server: ScriptedServer, number: signal.Signals) -> None:
+    server.script.endless = True
+    server.script.events.pop()
+    with _generate(server.address) as (process, output):
+        _read_for(output, b" more")
+        process.send_signal(number)
+        assert process.wait(timeout=30) == (130 if number == signal.SIGINT else -signal.SIGTERM)
+        assert server.script.cancelled.wait(timeout=30)
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+
+
+def test_text_comes_while_it_is_generated(server: ScriptedServer) -> None:
+    server.script.endless = True
+    server.script.events.pop()
+    with _generate(server.address) as (process, output):
+        assert _read_for(output, b" more").startswith("Grüße, 世界".encode())
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=30)
+
+
+def test_a_reader_that_leaves_ends_the_call_quietly(server: ScriptedServer) -> None:
+    server.script.endless = True
+    server.script.events.pop()
+    with _generate(server.address) as (process, output):
+        _read_for(output, b" more")
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(timeout=30) == 141
+        assert server.script.cancelled.wait(timeout=30)
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+
+
+@contextmanager
+def _generate(
+    address: str, *, terminal: bool = False
+) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """The running command and where to read its standard output."""
+    controller, line = pty.openpty() if terminal else (-1, subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "outrider", "generate", "Hello", "--address", address],
+        stdin=subprocess.DEVNULL,
+        stdout=line,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    try:
+        yield process, controller if process.stdout is None else process.stdout.fileno()
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+        if process.stdout is not None:
+            process.stdout.close()
+        if terminal:
+            os.close(line)
+            os.close(controller)
+
+
+def _read_for(descriptor: int, wanted: bytes) -> bytes:
+    """Reads until `wanted` has come."""
+    data, deadline = b"", time.monotonic() + 30
+    while wanted not in data and time.monotonic() < deadline:
+        if select.select([descriptor], [], [], 1)[0]:
+            data += os.read(descriptor, 4096)
+    assert wanted in data
+    return data

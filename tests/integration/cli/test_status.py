@@ -1,0 +1,55 @@
+"""`outrider status` as a process against a real server."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from outrider.v1 import generation_pb2
+
+if TYPE_CHECKING:
+    from conftest import Outrider, ScriptedServer
+
+
+def test_the_table_shows_both_pools(
+    outrider: Outrider, server: ScriptedServer, worker_status: generation_pb2.WorkerStatus
+) -> None:
+    server.script.status = generation_pb2.GenerationServiceGetStatusResponse(
+        targets=[worker_status],
+        drafts=[
+            generation_pb2.WorkerStatus(
+                address="127.0.0.1:7411", reachable=True, reason="token 7 differs"
+            )
+        ],
+        running=2,
+        finished=9,
+        build_version="0.1.0",
+        uptime_s=61,
+        speculation_mode=generation_pb2.SPECULATION_MODE_AUTO,
+        draft_length=4,
+    )
+    done = outrider("status", "--address", server.address)
+    assert (done.returncode, done.stderr) == (0, "")
+    words = " ".join(done.stdout.split())
+    for fact in ("[embedded]", "bfloat16", "01234567", "3 4 0", "25.0", "differs", "2 running"):
+        assert fact in words
+    assert "speculation auto with 4 draft tokens" in words
+
+
+def test_json_keeps_numbers_as_numbers(
+    outrider: Outrider, server: ScriptedServer, worker_status: generation_pb2.WorkerStatus
+) -> None:
+    server.script.status = generation_pb2.GenerationServiceGetStatusResponse(
+        targets=[worker_status], finished=2**60
+    )
+    state = json.loads(outrider("status", "--json", "--address", server.address).stdout)
+    assert state["finished"] == 2**60
+    assert state["targets"][0]["model"]["role"] == "target"
+    assert state["targets"][0]["model"]["bos_token_id"] is None
+    assert state["drafts"] == []
+
+
+def test_an_unreachable_server_is_a_failure(outrider: Outrider) -> None:
+    done = outrider("status", "--address", "127.0.0.1:1")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "outrider up" in done.stderr
