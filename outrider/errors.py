@@ -1,4 +1,4 @@
-"""The errors that callers may see, each with its gRPC status.
+"""The errors that callers may see, each with the name of its gRPC status.
 
 OutriderError
 ├── InvalidRequest        INVALID_ARGUMENT    a field is wrong; names it and what is allowed
@@ -11,11 +11,28 @@ OutriderError
 └── InternalFailure       INTERNAL            anything else; the cause is in the log only
 """
 
+# Each error is named for what happened, so without the suffix.
+# ruff: noqa: N818
 from __future__ import annotations
 
-import grpc
+from enum import StrEnum
 
 DOMAIN = "outrider"
+
+
+class Status(StrEnum):
+    """A canonical status by name, so that code without a network can raise these errors.
+
+    `grpc.StatusCode[status]` is the code itself; `outrider.rpc` maps it.
+    """
+
+    INVALID_ARGUMENT = "INVALID_ARGUMENT"
+    OUT_OF_RANGE = "OUT_OF_RANGE"
+    UNIMPLEMENTED = "UNIMPLEMENTED"
+    NOT_FOUND = "NOT_FOUND"
+    RESOURCE_EXHAUSTED = "RESOURCE_EXHAUSTED"
+    UNAVAILABLE = "UNAVAILABLE"
+    INTERNAL = "INTERNAL"
 
 
 class OutriderError(Exception):
@@ -24,7 +41,7 @@ class OutriderError(Exception):
     `message` is for people, `metadata` for programs (string to string, ErrorInfo.metadata).
     """
 
-    status = grpc.StatusCode.INTERNAL
+    status = Status.INTERNAL
     reason = "INTERNAL"
 
     def __init__(
@@ -45,7 +62,7 @@ class OutriderError(Exception):
 class InvalidRequest(OutriderError):
     """A field of the request is wrong. `field` is its path, `allowed` says what it may be."""
 
-    status = grpc.StatusCode.INVALID_ARGUMENT
+    status = Status.INVALID_ARGUMENT
     reason = "INVALID_FIELD"
 
     def __init__(self, field: str, allowed: str, *, got: object = None) -> None:
@@ -58,42 +75,42 @@ class InvalidRequest(OutriderError):
 class OutOfRange(InvalidRequest):
     """The value is beyond what the loaded model can do."""
 
-    status = grpc.StatusCode.OUT_OF_RANGE
+    status = Status.OUT_OF_RANGE
     reason = "BEYOND_MODEL"
 
 
 class NotSupported(OutriderError):
     """A known option that this version does not have."""
 
-    status = grpc.StatusCode.UNIMPLEMENTED
+    status = Status.UNIMPLEMENTED
     reason = "NOT_SUPPORTED"
 
 
 class ModelNotFound(OutriderError):
     """No such model here."""
 
-    status = grpc.StatusCode.NOT_FOUND
+    status = Status.NOT_FOUND
     reason = "MODEL_NOT_FOUND"
 
 
 class Exhausted(OutriderError):
     """No room at the moment."""
 
-    status = grpc.StatusCode.RESOURCE_EXHAUSTED
+    status = Status.RESOURCE_EXHAUSTED
     reason = "NO_CAPACITY"
 
 
 class PoolUnavailable(OutriderError):
     """No worker can serve this at the moment."""
 
-    status = grpc.StatusCode.UNAVAILABLE
+    status = Status.UNAVAILABLE
     reason = "POOL_UNAVAILABLE"
 
 
 class NumericalFailure(OutriderError):
     """The model gave NaN or infinite logits for this generation."""
 
-    status = grpc.StatusCode.INTERNAL
+    status = Status.INTERNAL
     reason = "NUMERICAL_FAILURE"
 
 
