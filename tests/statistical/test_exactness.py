@@ -1,0 +1,95 @@
+"""Output is distributed as the target alone would have it, in every mode of the rule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from draft_service.proposal import CandidateCut
+from outrider.engine.sampling_options import SamplingOptions
+from outrider.testing.exactness.experiments import (
+    FirstTwoTokens,
+    Transitions,
+    numbered_seeds,
+    random_seeds,
+)
+from outrider.testing.exactness.in_process import InProcessDecoder, UntrustedDecoder
+from outrider.testing.exactness.stages import Stages
+from outrider.testing.exactness.tables import random_pair
+
+PAIR = random_pair(seed=1)
+
+
+@dataclass(frozen=True)
+class Mode:
+    options: SamplingOptions
+    cut: CandidateCut = field(default_factory=CandidateCut)
+    decoder: type[InProcessDecoder] = InProcessDecoder
+
+    def decode(self) -> InProcessDecoder:
+        return self.decoder(PAIR, self.options, self.cut)
+
+
+PLAIN = SamplingOptions()
+MODES = {
+    "plain": Mode(PLAIN),
+    "uncut": Mode(PLAIN, CandidateCut(mass=1.0)),
+    "cut to two": Mode(PLAIN, CandidateCut(candidates=2)),
+    "cold": Mode(SamplingOptions(temperature=0.3)),
+    "hot": Mode(SamplingOptions(temperature=1.5)),
+    "top-k": Mode(SamplingOptions(top_k=3)),
+    "top-p": Mode(SamplingOptions(top_p=0.8)),
+    "min-p": Mode(SamplingOptions(min_p=0.15)),
+    "together": Mode(
+        SamplingOptions(temperature=1.3, top_k=6, top_p=0.95, min_p=0.05),
+        CandidateCut(candidates=3),
+    ),
+    "untrusted": Mode(PLAIN, decoder=UntrustedDecoder),
+}
+# The law reads the history, so that transitions say nothing.
+HISTORY_MODES = {
+    "penalties": Mode(
+        SamplingOptions(repetition_penalty=1.4, presence_penalty=0.5, frequency_penalty=0.8)
+    ),
+    "rewards": Mode(SamplingOptions(presence_penalty=-1.0, frequency_penalty=-0.5)),
+    "bias and min_tokens": Mode(
+        SamplingOptions(logit_bias={2: 1.5, 6: -100.0}, min_tokens=1, stop_token_ids=(0, 4))
+    ),
+}
+SEEDS = {"seeded": numbered_seeds, "unseeded": random_seeds}
+
+QUICK_FIRST_TWO = [("plain", "seeded"), ("penalties", "unseeded")]
+QUICK_TRANSITIONS = [
+    ("plain", "seeded"),
+    ("plain", "unseeded"),
+    ("cut to two", "seeded"),
+    ("cold", "unseeded"),
+    ("top-k", "seeded"),
+    ("top-p", "unseeded"),
+    ("together", "seeded"),
+    ("untrusted", "unseeded"),
+]
+
+
+def marked(modes: dict[str, Mode], quick: list[tuple[str, str]]) -> list[object]:
+    """Every mode with every kind of seed; all but the quick ones are slow."""
+    return [
+        pytest.param(mode, seeds, marks=[] if (mode, seeds) in quick else [pytest.mark.slow])
+        for mode in modes
+        for seeds in SEEDS
+    ]
+
+
+@pytest.mark.parametrize(("mode", "seeds"), marked(MODES | HISTORY_MODES, QUICK_FIRST_TWO))
+def test_first_two_tokens(mode, seeds):
+    chosen = (MODES | HISTORY_MODES)[mode]
+    experiment = FirstTwoTokens(PAIR, chosen.decode(), chosen.options, seeds=SEEDS[seeds])
+    assert Stages().passes(experiment)
+
+
+@pytest.mark.parametrize(("mode", "seeds"), marked(MODES, QUICK_TRANSITIONS))
+def test_transitions(mode, seeds):
+    chosen = MODES[mode]
+    experiment = Transitions(PAIR, chosen.decode(), chosen.options, seeds=SEEDS[seeds])
+    assert Stages().passes(experiment)
