@@ -1,0 +1,1 @@
+"""gRPC plumbing that all three services share."""

@@ -1,0 +1,112 @@
+"""One way to run a gRPC server: limits, errors, health, reflection, listening, draining."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import structlog
+from grpc import aio
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from outrider.rpc.error_interceptor import ErrorInterceptor
+from outrider.rpc.limits import MAX_MESSAGE_BYTES, server_options
+from outrider.rpc.tls import TlsFiles
+
+log = structlog.get_logger(__name__)
+
+ServicerContext: TypeAlias = aio.ServicerContext[Any, Any]
+Serving = health_pb2.HealthCheckResponse.ServingStatus
+
+
+class ListenError(Exception):
+    """The address cannot be listened on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Where a server listens and with which certificates."""
+
+    address: str
+    tls: TlsFiles | None = None
+    max_receive_bytes: int = MAX_MESSAGE_BYTES
+
+
+class RpcServer:
+    """A gRPC server that answers health and reflection from its first moment.
+
+    Register servicers on `grpc_server`, then `start`. It is NOT_SERVING until `set_serving`.
+    """
+
+    def __init__(self, listener: Listener, *, service_names: Sequence[str]) -> None:
+        """`service_names`: full names, such as `outrider.v1.DraftService`."""
+        self._listener = listener
+        self._service_names = tuple(service_names)
+        self._health = health.aio.HealthServicer()
+        self.grpc_server = aio.server(
+            interceptors=[ErrorInterceptor()],
+            options=server_options(max_receive_bytes=listener.max_receive_bytes),
+        )
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self.grpc_server)
+        shown = (*self._service_names, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(shown, self.grpc_server)
+        self.port = 0
+
+    @property
+    def address(self) -> str:
+        """host:port, the port being the real one after `start`."""
+        host, _, _ = self._listener.address.rpartition(":")
+        return f"{host}:{self.port}"
+
+    async def start(self) -> None:
+        """Listens and answers. Raises ListenError."""
+        await self._set_health(Serving.NOT_SERVING)
+        credentials = self._listener.tls.server_credentials() if self._listener.tls else None
+        address = self._listener.address
+        try:
+            self.port = (
+                self.grpc_server.add_insecure_port(address)
+                if credentials is None
+                else self.grpc_server.add_secure_port(address, credentials)
+            )
+        except RuntimeError as error:
+            raise ListenError(f"cannot listen on {address}: is the port in use?") from error
+        if self.port == 0:
+            raise ListenError(f"cannot listen on {address}: is the port in use?")
+        await self.grpc_server.start()
+
+    async def set_serving(self) -> None:
+        """The services are ready."""
+        await self._set_health(Serving.SERVING)
+
+    async def set_not_serving(self) -> None:
+        """The services are not ready, or no longer."""
+        await self._set_health(Serving.NOT_SERVING)
+
+    async def drain(self, grace_s: float) -> None:
+        """NOT_SERVING at once; open calls may finish within `grace_s`, new ones are refused."""
+        await self._health.enter_graceful_shutdown()
+        await self.grpc_server.stop(grace_s)
+
+    async def _set_health(self, status: Serving.ValueType) -> None:
+        for name in ("", *self._service_names):
+            await self._health.set(name, status)
+
+
+def stop_signal() -> asyncio.Event:
+    """Set by SIGTERM and SIGINT; needs the running loop of the main thread."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    return stopping
+
+
+def full_name(descriptor: Any, service: str) -> str:
+    """The full name of a service in a generated module's DESCRIPTOR."""
+    name: str = descriptor.services_by_name[service].full_name
+    return name
