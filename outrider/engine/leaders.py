@@ -13,21 +13,22 @@ def leaders(rows: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]
     """
     size = rows.shape[1]
     values, columns = rows.topk(min(count + 1, size), dim=1)
+    has_equals = bool((values[:, 1:] == values[:, :-1]).any())
     if count < size:
         # topk breaks ties as it likes: one entry too many shows where that matters.
         straddles = values[:, count - 1] == values[:, count]
         values, columns = values[:, :count], columns[:, :count]
         for row in straddles.nonzero().flatten().tolist():
-            columns[row] = _exact(rows[row], values[row, -1], count)
+            columns[row] = _kept(rows[row], values[row, -1], count)
             values[row] = rows[row, columns[row]]
-    if bool((values[:, 1:] == values[:, :-1]).any()):
+    if has_equals:
         columns, order = columns.sort(dim=1)
         values, order = values.gather(1, order).sort(dim=1, descending=True, stable=True)
         columns = columns.gather(1, order)
     return values, columns
 
 
-def _exact(row: torch.Tensor, last: torch.Tensor, count: int) -> torch.Tensor:
+def _kept(row: torch.Tensor, last: torch.Tensor, count: int) -> torch.Tensor:
     """Columns above the last value kept, then the lowest of those equal to it, [count]."""
     above = (row > last).nonzero().flatten()
     equal = (row == last).nonzero().flatten()
