@@ -19,7 +19,7 @@ def nucleus(log_odds: torch.Tensor, top_p: float) -> torch.Tensor:
 
     `log_odds` [rows, columns]: log-probabilities less the row's largest, so at most 0.
     """
-    odds = log_odds.double().exp_()
+    odds = log_odds.double().exp()
     enough = top_p * odds.sum(dim=1, keepdim=True)
     buckets = log_odds.mul(-_BUCKETS_PER_NAT).clamp_(max=_BUCKETS - 1).long()
     mass = odds.new_zeros(odds.shape[0], _BUCKETS).scatter_add_(1, buckets, odds)
