@@ -1,0 +1,1 @@
+"""Small models with the engine's interface, and what tests and benchmarks build on them."""
