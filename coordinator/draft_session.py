@@ -93,6 +93,8 @@ class DraftSession:
                 return None
             if answer.WhichOneof("answer") == "proposal":
                 tokens = _chain(answer.proposal.tokens, asked.number)[:draft_length]
+                if self._open.mode == draft_pb2.DRAFT_MODE_GREEDY:
+                    tokens = as_point_masses(tokens)
                 return Drafted(tokens, answer.proposal.timings)
         return None
 

@@ -8,7 +8,7 @@ import structlog
 from grpc import aio
 
 from coordinator.pairing import PairingError, check_pair
-from coordinator.text.fetch import TokenizerMismatch, fetch_tokenizer
+from coordinator.text.fetch import TokenizerMismatchError, fetch_tokenizer
 from coordinator.text.tokenizer import TargetTokenizer
 from coordinator.worker import Probe, Worker
 from outrider.errors import PoolUnavailable
@@ -104,7 +104,7 @@ class Pools:
         if known is None or known.tokenizer_digest != model.tokenizer_digest:
             try:
                 self.tokenizer = await fetch_tokenizer(self.target.channel, model)
-            except (aio.AioRpcError, TokenizerMismatch) as error:
+            except (aio.AioRpcError, TokenizerMismatchError) as error:
                 log.warning("target tokenizer not usable", error=str(error))
                 return
         self._ready_target = model
@@ -124,7 +124,7 @@ class Pools:
             if draft.tokenizer_digest != target.tokenizer_digest:
                 tokenizer = await fetch_tokenizer(self.draft.channel, draft)
             check_pair(target, draft, self.tokenizer, tokenizer)
-        except (PairingError, TokenizerMismatch) as error:
+        except (PairingError, TokenizerMismatchError) as error:
             self.draft_refusal = str(error)
             log.warning("draft refused", address=self.draft.address, reason=str(error))
         except aio.AioRpcError as error:

@@ -55,15 +55,16 @@ def draft(
     The number of tokens depends on lengths alone. The last token is not read by a forward: it
     comes back as a committed one if it is accepted.
     """
+    committed_length = job.base_length + len(job.committed_token_ids)
     sequence = handles.attach(
         job.handle_id,
         owner=job.owner,
         base_length=job.base_length,
         prefix_digest=job.prefix_digest,
+        growth=max(committed_length, job.until_length) - job.base_length,
     )
     if isinstance(sequence, StateLost):
         return sequence
-    committed_length = job.base_length + len(job.committed_token_ids)
     tokens: list[DraftedToken] = []
     if job.until_length <= committed_length:
         yield Chunk(sequence, job.committed_token_ids, rows=0)

@@ -63,6 +63,7 @@ def verify(
         owner=job.owner,
         base_length=job.base_length,
         prefix_digest=job.prefix_digest,
+        growth=len(job.committed_token_ids) + len(job.drafts),
     )
     if isinstance(sequence, StateLost):
         return sequence
