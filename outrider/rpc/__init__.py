@@ -1,1 +1,1 @@
-"""gRPC plumbing that all three services share."""
+"""gRPC plumbing that all three services share: servers, channels, limits, errors, checks."""

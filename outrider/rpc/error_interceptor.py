@@ -1,107 +1,102 @@
-"""Maps what a handler raises to a status. Unexpected errors are logged, never sent."""
+"""Turns whatever a handler raises into the status its caller gets.
+
+All four kinds of calls, and of the streaming ones both styles: async generators and coroutines
+that call `context.write`. A handler that is no coroutine is left alone; these services have none.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, NoReturn
+from contextlib import aclosing
+from typing import Any, NoReturn, TypeAlias
 
 import grpc
 import structlog
 from grpc import aio
 
 from outrider.errors import InternalFailure, OutriderError
-from outrider.rpc.status import DETAILS_KEY, clipped, status_code, status_details
+from outrider.rpc.status import abort
+
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+Continuation: TypeAlias = "Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]]"
+Context: TypeAlias = aio.ServicerContext[Any, Any]
 
 log = structlog.get_logger(__name__)
 
-Handler = Callable[[Any, Any], Any]
 
-
-class ErrorInterceptor(aio.ServerInterceptor):  # type: ignore[type-arg]
-    """Wraps every handler of a server, of all four kinds and both streaming styles."""
+class ErrorInterceptor(aio.ServerInterceptor):
+    """OutriderError → its status; unknown exceptions → log and INTERNAL without their text."""
 
     async def intercept_service(
-        self,
-        continuation: Callable[
-            [grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any] | None]
-        ],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> grpc.RpcMethodHandler[Any, Any] | None:
-        """The handler, wrapped; None where the method is unknown."""
+        self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
+    ) -> Handler | None:
+        """Wraps the handler of one call."""
         handler = await continuation(handler_call_details)
         if handler is None:
-            return None
-        method = handler_call_details.method
-        coders = {
-            "request_deserializer": handler.request_deserializer,
-            "response_serializer": handler.response_serializer,
-        }
-        if handler.unary_unary is not None:
-            wrapped = _answering(handler.unary_unary, method)
-            return grpc.unary_unary_rpc_method_handler(wrapped, **coders)  # type: ignore[arg-type]
-        if handler.unary_stream is not None:
-            wrapped = _streaming(handler.unary_stream, method)
-            return grpc.unary_stream_rpc_method_handler(wrapped, **coders)  # type: ignore[arg-type]
-        if handler.stream_unary is not None:
-            wrapped = _answering(handler.stream_unary, method)
-            return grpc.stream_unary_rpc_method_handler(wrapped, **coders)  # type: ignore[arg-type]
-        wrapped = _streaming(handler.stream_stream, method)  # type: ignore[arg-type]
-        return grpc.stream_stream_rpc_method_handler(wrapped, **coders)  # type: ignore[arg-type]
+            return handler
+        return wrap_handler(handler, handler_call_details.method)
 
 
-def _answering(behaviour: Handler, method: str) -> Handler:
-    async def answer(request: Any, context: aio.ServicerContext[Any, Any]) -> Any:
-        try:
-            result = behaviour(request, context)
-            return await result if inspect.isawaitable(result) else result
-        except BaseException as error:
-            await _end(context, error, method)
-
-    return answer
-
-
-def _streaming(behaviour: Handler, method: str) -> Handler:
+def wrap_handler(handler: Handler, method: str) -> Handler:
+    """The same handler, its exceptions mapped."""
+    if handler.request_streaming and handler.response_streaming:
+        behaviour, rebuild = handler.stream_stream, grpc.stream_stream_rpc_method_handler
+    elif handler.request_streaming:
+        behaviour, rebuild = handler.stream_unary, grpc.stream_unary_rpc_method_handler
+    elif handler.response_streaming:
+        behaviour, rebuild = handler.unary_stream, grpc.unary_stream_rpc_method_handler
+    else:
+        behaviour, rebuild = handler.unary_unary, grpc.unary_unary_rpc_method_handler
     if inspect.isasyncgenfunction(behaviour):
+        wrapped: Any = _wrap_generator(behaviour, method)
+    elif inspect.iscoroutinefunction(behaviour):
+        wrapped = _wrap_coroutine(behaviour, method)
+    else:
+        return handler
+    return rebuild(wrapped, handler.request_deserializer, handler.response_serializer)
 
-        async def stream(
-            request: Any, context: aio.ServicerContext[Any, Any]
-        ) -> AsyncIterator[Any]:
-            responses = behaviour(request, context)
-            try:
+
+def _wrap_coroutine(behaviour: Any, method: str) -> Any:
+    async def call(request: Any, context: Context) -> Any:
+        try:
+            return await behaviour(request, context)
+        except BaseException as error:
+            await _end(error, context, method)
+
+    return call
+
+
+def _wrap_generator(behaviour: Any, method: str) -> Any:
+    async def stream(request: Any, context: Context) -> AsyncIterator[Any]:
+        try:
+            async with aclosing(behaviour(request, context)) as responses:
                 async for response in responses:
                     yield response
-            except GeneratorExit:
-                raise
-            except BaseException as error:
-                await _end(context, error, method)
-            finally:
-                await responses.aclose()
+        except BaseException as error:
+            await _end(error, context, method)
 
-        return stream
-    return _answering(behaviour, method)
+    return stream
 
 
-async def _end(
-    context: aio.ServicerContext[Any, Any], error: BaseException, method: str
-) -> NoReturn:
-    """Ends the call with the status of `error`."""
-    if isinstance(error, aio.AbortError):
-        raise error
+async def _end(error: BaseException, context: Context, method: str) -> NoReturn:
+    """Ends the call; passes on what is not an answer of the handler's own."""
+    if isinstance(error, OutriderError):
+        await abort(context, error)
     if isinstance(error, asyncio.CancelledError):
-        task = asyncio.current_task()
-        if task is None or task.cancelling() or context.cancelled():
+        if _call_is_cancelled():
             raise error
-        # The handler raised it of its own accord: without a status its caller would wait forever.
-        error = InternalFailure("the call was cancelled inside the service")
-    elif not isinstance(error, OutriderError):
-        if not isinstance(error, Exception):
-            raise error
-        log.error("unexpected error in a call", method=method, exc_info=error)
-        error = InternalFailure("internal error; the server's log has the cause")
-    await context.abort(
-        status_code(error),
-        clipped(error.message),
-        trailing_metadata=((DETAILS_KEY, status_details(error)),),
-    )
+        # Something inside was cancelled, not this call: gRPC would leave the caller waiting.
+        log.error("a handler was cancelled from within", method=method)
+        await abort(context, InternalFailure("the service gave up its own work"))
+    if not isinstance(error, Exception) or isinstance(error, aio.AbortError) or context.done():
+        raise error
+    log.error("a handler failed", method=method, exc_info=error)
+    await abort(context, InternalFailure("internal error; the service's log has its cause"))
+
+
+def _call_is_cancelled() -> bool:
+    """The task that serves the call was asked to stop: by its caller or by the server's end."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

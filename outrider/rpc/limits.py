@@ -6,43 +6,61 @@ connections with `too_many_pings`.
 
 from __future__ import annotations
 
-MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+"""Most bytes of one message; the longest prefixes with their draft tokens are far below."""
+
 KEEPALIVE_INTERVAL_MS = 10_000
-KEEPALIVE_TIMEOUT_MS = 5_000
-MAX_PENDING_STREAMS = 4_096
+KEEPALIVE_TIMEOUT_MS = 10_000
+"""A peer that is gone without a word is noticed within the sum of both: well below a lease."""
+
+MAX_PENDING_STREAMS = 10_000
+"""Calls that may wait to be taken up; by gRPC's own default bursts of a thousand fail."""
 
 ChannelOptions = list[tuple[str, int | str]]
 
-_SHARED: ChannelOptions = [
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+_KEEPALIVE: ChannelOptions = [
     ("grpc.keepalive_time_ms", KEEPALIVE_INTERVAL_MS),
     ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
     ("grpc.keepalive_permit_without_calls", 1),
+    # A long forward sends nothing for minutes; the pings go on.
     ("grpc.http2.max_pings_without_data", 0),
 ]
 
 
-def server_options(*, max_receive_bytes: int = MAX_MESSAGE_BYTES) -> ChannelOptions:
-    """Options of every server. A second process on the same port is an error, not a peer."""
+def server_options(
+    *, max_receive_bytes: int = MAX_MESSAGE_BYTES, connection_age_s: float | None = None
+) -> ChannelOptions:
+    """Options of every server.
+
+    `connection_age_s`: how long a connection takes new calls; then its client connects anew and
+    may reach another replica. Open streams go on. None: as long as it lasts.
+    """
+    aged: ChannelOptions = (
+        [("grpc.max_connection_age_ms", int(connection_age_s * 1000))] if connection_age_s else []
+    )
     return [
-        *(pair for pair in _SHARED if pair[0] != "grpc.max_receive_message_length"),
         ("grpc.max_receive_message_length", max_receive_bytes),
+        ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+        # A second process on the same port is an error, not a peer that takes half of the calls.
         ("grpc.so_reuseport", 0),
-        ("grpc.http2.min_recv_ping_interval_without_data_ms", KEEPALIVE_INTERVAL_MS // 2),
-        ("grpc.http2.max_ping_strikes", 0),
+        ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_INTERVAL_MS // 2),
         ("grpc.server.max_pending_requests", MAX_PENDING_STREAMS),
         ("grpc.server.max_pending_requests_hard_limit", 2 * MAX_PENDING_STREAMS),
+        *_KEEPALIVE,
+        *aged,
     ]
 
 
 def channel_options() -> ChannelOptions:
     """Options of every channel. Reconnects within seconds; retries are the sessions' business."""
     return [
-        *_SHARED,
+        ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+        ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
         ("grpc.enable_retries", 0),
         ("grpc.initial_reconnect_backoff_ms", 100),
-        ("grpc.min_reconnect_backoff_ms", 500),
+        ("grpc.min_reconnect_backoff_ms", 2_000),
         ("grpc.max_reconnect_backoff_ms", 2_000),
+        # Each channel has a connection of its own and its own view of its replica.
         ("grpc.use_local_subchannel_pool", 1),
+        *_KEEPALIVE,
     ]

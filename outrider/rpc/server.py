@@ -15,12 +15,13 @@ from grpc_reflection.v1alpha import reflection
 
 from outrider.rpc.error_interceptor import ErrorInterceptor
 from outrider.rpc.limits import MAX_MESSAGE_BYTES, server_options
+from outrider.rpc.request_size import RequestSizeInterceptor, transport_limit
 from outrider.rpc.tls import TlsFiles
 
 log = structlog.get_logger(__name__)
 
 ServicerContext: TypeAlias = aio.ServicerContext[Any, Any]
-Serving = health_pb2.HealthCheckResponse.ServingStatus
+Serving = health_pb2.HealthCheckResponse
 
 
 class ListenError(Exception):
@@ -29,11 +30,16 @@ class ListenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Where a server listens and with which certificates."""
+    """Where a server listens, with which certificates, and what it takes.
+
+    `max_receive_bytes` bounds one message; `connection_age_s` is how long a connection takes new
+    calls (None: as long as it lasts).
+    """
 
     address: str
     tls: TlsFiles | None = None
     max_receive_bytes: int = MAX_MESSAGE_BYTES
+    connection_age_s: float | None = None
 
 
 class RpcServer:
@@ -48,8 +54,11 @@ class RpcServer:
         self._service_names = tuple(service_names)
         self._health = health.aio.HealthServicer()
         self.grpc_server = aio.server(
-            interceptors=[ErrorInterceptor()],
-            options=server_options(max_receive_bytes=listener.max_receive_bytes),
+            interceptors=[ErrorInterceptor(), RequestSizeInterceptor(listener.max_receive_bytes)],
+            options=server_options(
+                max_receive_bytes=transport_limit(listener.max_receive_bytes),
+                connection_age_s=listener.connection_age_s,
+            ),
         )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self.grpc_server)
         shown = (*self._service_names, health.SERVICE_NAME, reflection.SERVICE_NAME)
@@ -92,7 +101,7 @@ class RpcServer:
         await self._health.enter_graceful_shutdown()
         await self.grpc_server.stop(grace_s)
 
-    async def _set_health(self, status: Serving.ValueType) -> None:
+    async def _set_health(self, status: int) -> None:
         for name in ("", *self._service_names):
             await self._health.set(name, status)
 

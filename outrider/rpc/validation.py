@@ -50,7 +50,8 @@ def check_sampling(
 ) -> None:
     """Raises InvalidRequest naming the first field that is out of range."""
     for name, allowed in RANGES.items():
-        if params.HasField(name) and not allowed.holds(getattr(params, name)):
+        # Unset is the default, never 0.
+        if params.HasField(name) and not allowed.holds(getattr(params, name)):  # type: ignore[arg-type]
             raise InvalidRequest(f"{field}.{name}", str(allowed), got=getattr(params, name))
     if params.top_k > vocabulary_size:
         raise InvalidRequest(f"{field}.top_k", f"0 to {vocabulary_size}", got=params.top_k)
