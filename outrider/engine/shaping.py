@@ -80,16 +80,18 @@ def _log_odds(scores: torch.Tensor, peaks: torch.Tensor, options: SamplingOption
 
 
 def _top_p(scores: torch.Tensor, log_odds: torch.Tensor, options: SamplingOptions) -> torch.Tensor:
-    """Top-p and min-p, on the most likely tokens alone where they have the mass in every row."""
+    """Top-p and min-p, on the most likely tokens alone in the rows where they have the mass."""
     _, places = leaders(scores, min(_LEADERS, scores.shape[1]))
     odds = log_odds.gather(1, places).exp_()
     enough = options.top_p * log_odds.exp().sum(dim=1, keepdim=True)
-    if bool((odds.sum(dim=1, keepdim=True) >= enough).all()):
-        kept = _kept_leaders(odds, options, enough=enough)
-        return torch.zeros_like(scores).scatter_(1, places, _normalised(odds, kept))
-    kept = nucleus(log_odds, options.top_p)
-    odds = log_odds.exp()
-    return _normalised(odds, kept & (odds >= options.min_p))
+    short = (odds.sum(dim=1, keepdim=True) < enough).flatten().nonzero().flatten()
+    odds.masked_fill_(~_kept_leaders(odds, options, enough=enough), 0.0)
+    probs = torch.zeros_like(scores).scatter_(1, places, odds)
+    for row in short.tolist():
+        everything = log_odds[row].exp()
+        kept = nucleus(log_odds[row], options.top_p) & (everything >= options.min_p)
+        probs[row] = everything.masked_fill_(~kept, 0.0)
+    return probs.div_(probs.sum(dim=1, keepdim=True))
 
 
 def _kept_leaders(
