@@ -22,7 +22,7 @@ _BATCH = 1000
 class Seeds(Protocol):
     """Where the seeds of requests come from."""
 
-    def __call__(self, first: int, count: int) -> Sequence[int]:
+    def __call__(self, first: int, count: int) -> Sequence[int | None]:
         """The seeds of requests number first … first + count − 1."""
         ...
 
@@ -33,9 +33,14 @@ def numbered_seeds(first: int, count: int) -> Sequence[int]:
 
 
 def random_seeds(first: int, count: int) -> Sequence[int]:
-    """No request brings a seed: each gets 64 random bits, as a coordinator makes them."""
+    """Each request gets 64 random bits, as a coordinator gives them to one without a seed."""
     random = Random(f"requests from {first}")
     return [random.getrandbits(64) for _ in range(count)]
+
+
+def no_seeds(first: int, count: int) -> Sequence[None]:
+    """No request brings a seed; the decoder under test makes them, so no run repeats another."""
+    return [None] * count
 
 
 class Experiment(Protocol):
@@ -148,7 +153,7 @@ class Transitions:
             dtype=torch.float64,
         )
 
-    def _seeds(self, first: int, samples: int) -> Iterator[Sequence[int]]:
+    def _seeds(self, first: int, samples: int) -> Iterator[Sequence[int | None]]:
         for batch in _batches(first, samples // self.generation_length):
             yield self.seeds(batch.start, len(batch))
 
