@@ -4,41 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from grpc import aio
-
-from outrider.engine.handles import HandleTable, StateLost
-from outrider.engine.model import Model
-from outrider.engine.work import Work
 from outrider.logs import configure_logs
 from outrider.settings import TargetSettings
-from outrider.v1 import model_pb2, target_pb2_grpc
-from outrider.worker.serve import WorkerKind, serve_worker
-from outrider.worker.slot import WorkerSlot
-from target_service.servicer import TargetRuntime, TargetServicer
-from target_service.verification import VerdictResult, VerifyJob, verify
-
-SERVICE_NAME = "outrider.v1.TargetService"
-
-
-def target_kind(*, max_draft_length: int) -> WorkerKind[VerifyJob, VerdictResult | StateLost]:
-    """What makes a worker a target."""
-
-    def register(server: aio.Server, slot: WorkerSlot[TargetRuntime]) -> None:
-        servicer = TargetServicer(slot, max_draft_length=max_draft_length)
-        target_pb2_grpc.add_TargetServiceServicer_to_server(servicer, server)
-
-    def start_work(
-        job: VerifyJob, model: Model, handles: HandleTable
-    ) -> Work[VerdictResult | StateLost]:
-        return verify(job, model=model, handles=handles)
-
-    return WorkerKind(
-        role=model_pb2.WORKER_ROLE_TARGET,
-        service_name=SERVICE_NAME,
-        register=register,
-        start_work=start_work,
-        max_draft_length=max_draft_length,
-    )
+from outrider.worker.serve import serve_worker
+from target_service.kind import target_kind
 
 
 def serve(settings: TargetSettings) -> int:

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 import structlog
-from grpc import aio
 
 from outrider import telemetry
-from outrider.engine.handles import HandleTable
 from outrider.engine.loading import LoadedModel, load_model
-from outrider.engine.loop import ModelLoop
-from outrider.engine.model import Model
 from outrider.engine.warm_up import warm_up
-from outrider.engine.work import Work
 from outrider.rpc.ready import announce
-from outrider.rpc.server import Listener, RpcServer, stop_signal
+from outrider.rpc.server import Listener, stop_signal
 from outrider.rpc.tls import TlsFiles
 from outrider.settings import WorkerSettings
-from outrider.v1 import model_pb2, model_pb2_grpc
-from outrider.worker.model_service import ModelDescription, ModelServicer
-from outrider.worker.runtime import Runtime
-from outrider.worker.slot import WorkerSlot
+from outrider.v1 import model_pb2
+from outrider.worker.model_service import ModelDescription
+from outrider.worker.server import WorkerKind, WorkerServer
 from outrider.worker.tokenizer_files import read_tokenizer_files
 
 log = structlog.get_logger(__name__)
@@ -33,69 +25,7 @@ log = structlog.get_logger(__name__)
 JobT = TypeVar("JobT")
 ResultT = TypeVar("ResultT")
 
-MODEL_SERVICE = "outrider.v1.ModelService"
 WARM_UP_ROWS = 5
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerKind(Generic[JobT, ResultT]):
-    """What makes a worker a draft or a target."""
-
-    role: model_pb2.WorkerRole
-    service_name: str
-    register: Callable[[aio.Server, WorkerSlot[Runtime[JobT, ResultT]]], None]
-    start_work: Callable[[JobT, Model, HandleTable], Work[ResultT]]
-    max_draft_length: int = 0
-
-    @property
-    def service_names(self) -> Sequence[str]:
-        """The services of its server."""
-        return (self.service_name, MODEL_SERVICE)
-
-
-class WorkerServer(Generic[JobT, ResultT]):
-    """A worker's server: it answers health from its first moment, and all else once filled."""
-
-    def __init__(self, kind: WorkerKind[JobT, ResultT], listener: Listener) -> None:
-        self._kind = kind
-        self._slot: WorkerSlot[Runtime[JobT, ResultT]] = WorkerSlot()
-        self.rpc = RpcServer(listener, service_names=kind.service_names)
-        kind.register(self.rpc.grpc_server, self._slot)
-        model_pb2_grpc.add_ModelServiceServicer_to_server(
-            ModelServicer(self._slot), self.rpc.grpc_server
-        )
-
-    @property
-    def runtime(self) -> Runtime[JobT, ResultT]:
-        """The loaded worker. Raises PoolUnavailable before it is there."""
-        return self._slot.get()
-
-    async def fill(
-        self,
-        model: Model,
-        description: ModelDescription,
-        *,
-        max_handles: int,
-        max_tokens: int,
-        lease_s: float,
-    ) -> None:
-        """Starts the model thread and says SERVING."""
-        handles = HandleTable(
-            model.new_sequence, max_handles=max_handles, max_tokens=max_tokens, lease_s=lease_s
-        )
-        start_work = self._kind.start_work
-        loop: ModelLoop[JobT, ResultT] = ModelLoop(
-            model, lambda job: start_work(job, model, handles)
-        )
-        loop.start()
-        self._slot.fill(Runtime(description, model, loop, handles))
-        await self.rpc.set_serving()
-
-    async def stop(self, grace_s: float) -> None:
-        """Drains, then ends the model thread."""
-        await self.rpc.drain(grace_s)
-        if self._slot.filled:
-            await self._slot.get().loop.close()
 
 
 async def serve_worker(kind: WorkerKind[JobT, ResultT], settings: WorkerSettings) -> int:

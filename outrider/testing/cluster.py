@@ -1,0 +1,182 @@
+"""The three real services in one process: real gRPC on loopback, models of the caller's choice."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from grpc import aio
+
+from coordinator.main import CoordinatorServer
+from draft_service.kind import draft_kind
+from draft_service.proposal import CandidateCut
+from outrider.engine.model import Model
+from outrider.rpc.channel import open_channel
+from outrider.rpc.server import Listener
+from outrider.settings import CoordinatorSettings
+from outrider.tokenizer_files import TokenizerFiles
+from outrider.v1 import generation_pb2, generation_pb2_grpc, model_pb2
+from outrider.worker.model_service import ModelDescription
+from outrider.worker.server import WorkerKind, WorkerServer
+from target_service.kind import target_kind
+
+LOOPBACK = "127.0.0.1:0"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPlan:
+    """A model to serve and what GetModel shall say of it."""
+
+    model: Model
+    dtype: str = "float64"
+    eos_token_ids: tuple[int, ...] = ()
+    tokenizer: TokenizerFiles = field(default_factory=TokenizerFiles)
+    address: str = LOOPBACK
+    max_handles: int = 256
+    max_tokens: int = 1_000_000
+    lease_s: float = 30.0
+
+    def describe(self, role: model_pb2.WorkerRole, *, max_draft_length: int) -> ModelDescription:
+        """The description of one process's worth of this model."""
+        return ModelDescription(
+            name="scripted",
+            role=role,
+            weights_digest="",
+            vocabulary_size=self.model.vocabulary_size,
+            context_length=self.model.context_length,
+            replica_id=secrets.token_hex(8),
+            dtype=self.dtype,
+            device="cpu",
+            eos_token_ids=self.eos_token_ids,
+            max_draft_length=max_draft_length,
+            tokenizer=self.tokenizer,
+        )
+
+
+async def start_worker(kind: WorkerKind[Any, Any], plan: WorkerPlan) -> WorkerServer[Any, Any]:
+    """A worker that is SERVING."""
+    server = WorkerServer(kind, Listener(plan.address))
+    await server.rpc.start()
+    await server.fill(
+        plan.model,
+        plan.describe(kind.role, max_draft_length=kind.max_draft_length),
+        max_handles=plan.max_handles,
+        max_tokens=plan.max_tokens,
+        lease_s=plan.lease_s,
+    )
+    return server
+
+
+async def start_target(plan: WorkerPlan, *, max_draft_length: int = 16) -> WorkerServer[Any, Any]:
+    """A target that is SERVING."""
+    return await start_worker(target_kind(max_draft_length=max_draft_length), plan)
+
+
+async def start_draft(
+    plan: WorkerPlan, *, cut: CandidateCut | None = None
+) -> WorkerServer[Any, Any]:
+    """A draft that is SERVING."""
+    return await start_worker(draft_kind(cut or CandidateCut()), plan)
+
+
+@dataclass(slots=True)
+class Output:
+    """One generation as a client saw it."""
+
+    chunks: list[generation_pb2.OutputChunk] = field(default_factory=list)
+    summary: generation_pb2.GenerationSummary = field(
+        default_factory=generation_pb2.GenerationSummary
+    )
+
+    @property
+    def token_ids(self) -> list[int]:
+        """All output ids."""
+        return [token_id for chunk in self.chunks for token_id in chunk.token_ids]
+
+    @property
+    def text(self) -> str:
+        """All output text, held-back text included."""
+        return "".join(chunk.text for chunk in self.chunks) + self.summary.text
+
+    @property
+    def gapless(self) -> bool:
+        """Offsets follow each other: nothing twice, nothing lost."""
+        ends = [chunk.offset + len(chunk.token_ids) for chunk in self.chunks]
+        return all(chunk.offset == end for chunk, end in zip(self.chunks[1:], ends, strict=False))
+
+
+class Cluster:
+    """A running coordinator with its workers, and a client of it."""
+
+    def __init__(
+        self,
+        coordinator: CoordinatorServer,
+        target: WorkerServer[Any, Any],
+        draft: WorkerServer[Any, Any] | None,
+    ) -> None:
+        self.coordinator = coordinator
+        self.target = target
+        self.draft = draft
+        self.channel: aio.Channel = open_channel(coordinator.rpc.address)
+        self.stub = generation_pb2_grpc.GenerationServiceStub(self.channel)
+
+    async def generate(self, request: generation_pb2.GenerateRequest) -> Output:
+        """Runs one request to its end. Raises AioRpcError."""
+        output = Output()
+        async for response in self.stub.Generate(request):
+            if response.HasField("chunk"):
+                output.chunks.append(response.chunk)
+            else:
+                output.summary = response.summary
+        return output
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.channel.close()
+        await self.coordinator.stop(0.1)
+        for worker in (self.draft, self.target):
+            if worker is not None:
+                await worker.stop(0.1)
+
+
+@asynccontextmanager
+async def running_cluster(
+    target: WorkerPlan,
+    draft: WorkerPlan | None,
+    *,
+    cut: CandidateCut | None = None,
+    max_draft_length: int = 16,
+    **settings: object,
+) -> AsyncIterator[Cluster]:
+    """The three services, ready: the draft is paired, or refused, when this is entered.
+
+    `settings` are those of the coordinator.
+    """
+    async with AsyncExitStack() as stack:
+        target_server = await start_target(target, max_draft_length=max_draft_length)
+        draft_server = await start_draft(draft, cut=cut) if draft else None
+        coordinator = CoordinatorServer(
+            CoordinatorSettings(
+                listen=LOOPBACK,
+                target_address=target_server.rpc.address,
+                draft_address=draft_server.rpc.address if draft_server else "",
+                **{"draft_timeout_ms": 10_000, **settings},  # type: ignore[arg-type]
+            )
+        )
+        await coordinator.start()
+        cluster = await stack.enter_async_context(Cluster(coordinator, target_server, draft_server))
+        await coordinator.become_ready()
+        await coordinator.pools.look()
+        yield cluster
+
+
+def token_request(token_ids: Sequence[int], **fields: Any) -> generation_pb2.GenerateRequest:
+    """A request with a prompt of token ids."""
+    return generation_pb2.GenerateRequest(
+        tokens=generation_pb2.TokenPrompt(token_ids=token_ids), **fields
+    )
