@@ -14,6 +14,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from outrider.rpc.error_interceptor import ErrorInterceptor
+from outrider.rpc.health import DrainingHealth
 from outrider.rpc.limits import MAX_MESSAGE_BYTES, server_options
 from outrider.rpc.request_size import RequestSizeInterceptor, transport_limit
 from outrider.rpc.tls import TlsFiles
@@ -51,8 +52,7 @@ class RpcServer:
     def __init__(self, listener: Listener, *, service_names: Sequence[str]) -> None:
         """`service_names`: full names, such as `outrider.v1.DraftService`."""
         self._listener = listener
-        self._service_names = tuple(service_names)
-        self._health = health.aio.HealthServicer()
+        self._health = DrainingHealth(tuple(service_names))
         self.grpc_server = aio.server(
             interceptors=[ErrorInterceptor(), RequestSizeInterceptor(listener.max_receive_bytes)],
             options=server_options(
@@ -61,7 +61,7 @@ class RpcServer:
             ),
         )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self.grpc_server)
-        shown = (*self._service_names, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        shown = (*service_names, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(shown, self.grpc_server)
         self.port = 0
 
@@ -73,7 +73,7 @@ class RpcServer:
 
     async def start(self) -> None:
         """Listens and answers. Raises ListenError."""
-        await self._set_health(Serving.NOT_SERVING)
+        await self._health.set_all(Serving.NOT_SERVING)
         credentials = self._listener.tls.server_credentials() if self._listener.tls else None
         address = self._listener.address
         try:
@@ -90,20 +90,16 @@ class RpcServer:
 
     async def set_serving(self) -> None:
         """The services are ready."""
-        await self._set_health(Serving.SERVING)
+        await self._health.set_all(Serving.SERVING)
 
     async def set_not_serving(self) -> None:
         """The services are not ready, or no longer."""
-        await self._set_health(Serving.NOT_SERVING)
+        await self._health.set_all(Serving.NOT_SERVING)
 
     async def drain(self, grace_s: float) -> None:
         """NOT_SERVING at once; open calls may finish within `grace_s`, new ones are refused."""
-        await self._health.enter_graceful_shutdown()
+        await self._health.drain()
         await self.grpc_server.stop(grace_s)
-
-    async def _set_health(self, status: int) -> None:
-        for name in ("", *self._service_names):
-            await self._health.set(name, status)
 
 
 def stop_signal() -> asyncio.Event:
