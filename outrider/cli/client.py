@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import NoReturn, Self
+from typing import Self
 
 import grpc
-from google.rpc import error_details_pb2  # type: ignore[import-untyped]
-from grpc_status import rpc_status
 
-from outrider.errors import DOMAIN
+from outrider.rpc.limits import channel_options
+from outrider.rpc.status import RemoteError, remote_error
+from outrider.settings.addresses import is_loopback
 from outrider.v1 import generation_pb2, generation_pb2_grpc
 
 DEFAULT_ADDRESS = "127.0.0.1:7400"
@@ -32,40 +32,11 @@ class UnreachableError(ClientError):
 
 
 class RequestError(ClientError):
-    """The server refused the request or failed.
+    """The server refused the request or failed; `remote` is what it says."""
 
-    `field` and `allowed` are set when one field of the request was wrong, `retry_after_s` when the
-    server says when to try again.
-    """
-
-    def __init__(
-        self,
-        code: grpc.StatusCode,
-        message: str,
-        *,
-        reason: str = "",
-        field: str = "",
-        allowed: str = "",
-        retry_after_s: float | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.reason = reason
-        self.field = field
-        self.allowed = allowed
-        self.retry_after_s = retry_after_s
-
-    def __str__(self) -> str:
-        """The message, with field, range and delay where it does not name them itself."""
-        parts = [self.message or self.code.name]
-        if self.field and self.field not in self.message:
-            parts.append(f"field {self.field}")
-        if self.allowed and self.allowed not in self.message:
-            parts.append(f"allowed: {self.allowed}")
-        if self.retry_after_s is not None:
-            parts.append(f"try again in {self.retry_after_s:g} s")
-        return f"{'; '.join(parts)} [{self.code.name}]"
+    def __init__(self, remote: RemoteError) -> None:
+        super().__init__(_worded(remote))
+        self.remote = remote
 
 
 class Client:
@@ -75,7 +46,7 @@ class Client:
         """`address` is host:port. With `tls_ca`, a PEM file, the connection is TLS and the server
         must have a certificate signed by it. Raises OSError when the file cannot be read."""
         self._address = address
-        options = _channel_options(address)
+        options = [*channel_options(), *_proxy_options(address)]
         if tls_ca is None:
             self._channel = grpc.insecure_channel(address, options=options)
         else:
@@ -91,20 +62,22 @@ class Client:
         Raises UnreachableError or RequestError.
         """
         call = self._stub.Generate(request)
-        ended = False
+        begun = ended = False
         try:
             for response in call:
+                begun = True
                 if response.HasField("summary"):
                     ended = True
                     yield response.summary
                 elif response.HasField("chunk"):
                     yield response.chunk
         except grpc.RpcError as error:
-            self._translate(error)
+            raise self._translate(error, begun=begun) from error
         finally:
             call.cancel()
         if not ended:
-            raise RequestError(grpc.StatusCode.DATA_LOSS, "the output ended without a summary")
+            message = "the output ended without a summary"
+            raise RequestError(RemoteError(grpc.StatusCode.DATA_LOSS, message))
 
     def status(self) -> generation_pb2.GenerationServiceGetStatusResponse:
         """The coordinator's state. Raises UnreachableError or RequestError."""
@@ -112,7 +85,7 @@ class Client:
         try:
             return self._stub.GetStatus(request, timeout=STATUS_TIMEOUT_S)
         except grpc.RpcError as error:
-            self._translate(error)
+            raise self._translate(error, begun=False) from error
 
     def __enter__(self) -> Self:
         return self
@@ -125,43 +98,29 @@ class Client:
     ) -> None:
         self._channel.close()
 
-    def _translate(self, error: grpc.RpcError) -> NoReturn:
-        code, message = error.code(), error.details() or ""
-        info, retry_after_s = _details(error)
-        if code is grpc.StatusCode.UNAVAILABLE and info.domain != DOMAIN:
-            raise UnreachableError(self._address, message) from error
-        raise RequestError(
-            code,
-            message,
-            reason=info.reason,
-            field=info.metadata.get("field", ""),
-            allowed=info.metadata.get("allowed", ""),
-            retry_after_s=retry_after_s,
-        ) from error
+    def _translate(self, error: grpc.RpcError, *, begun: bool) -> ClientError:
+        """`begun`: the server had answered before. A server that is short of something says so in
+        details; a network cannot."""
+        remote = remote_error(error)
+        if remote.code is grpc.StatusCode.UNAVAILABLE and not remote.reason:
+            if not begun:
+                return UnreachableError(self._address, remote.message)
+            remote = replace(remote, message=f"the connection was lost ({remote.message})")
+        return RequestError(remote)
 
 
-def _details(error: grpc.RpcError) -> tuple[error_details_pb2.ErrorInfo, float | None]:
-    """What the status carries beside code and message; an empty ErrorInfo when nothing."""
-    info, retry_after_s = error_details_pb2.ErrorInfo(), None
-    try:
-        status = rpc_status.from_call(error)
-    except ValueError:  # details of another status: not ours to read
-        return info, None
-    for detail in status.details if status is not None else ():
-        retry = error_details_pb2.RetryInfo()
-        if detail.Is(info.DESCRIPTOR):
-            detail.Unpack(info)
-        elif detail.Unpack(retry):
-            delay = retry.retry_delay
-            retry_after_s = delay.seconds + delay.nanos / 1e9
-    return info, retry_after_s
+def _worded(remote: RemoteError) -> str:
+    """The message, with field, range and delay where it does not name them itself."""
+    parts = [remote.message or remote.code.name]
+    for name in ("field", "allowed"):
+        value = remote.metadata.get(name, "")
+        if value not in remote.message:
+            parts.append(f"{name}: {value}")
+    if remote.retry_after_s is not None:
+        parts.append(f"try again in {remote.retry_after_s:g} s")
+    return f"{'; '.join(parts)} [{remote.code.name}]"
 
 
-def _channel_options(address: str) -> list[tuple[str, int]]:
+def _proxy_options(address: str) -> list[tuple[str, int]]:
     """A proxy from the environment never stands between a machine and itself."""
-    host = address.rpartition(":")[0].strip("[]")
-    try:
-        loopback = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        loopback = host == "localhost"
-    return [("grpc.enable_http_proxy", 0)] if loopback else []
+    return [("grpc.enable_http_proxy", 0)] if is_loopback(address) else []

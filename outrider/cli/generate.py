@@ -17,8 +17,6 @@ from outrider.cli.tables import generation_table
 from outrider.cli.terminal import ExitCode, fail, leave_broken_pipe, notice, notices
 from outrider.v1 import generation_pb2
 
-NO_CHAT_TEMPLATE = "NO_CHAT_TEMPLATE"
-
 
 def generate(
     prompt: Annotated[str, typer.Argument(help="What to answer; - reads standard input.")],
@@ -45,9 +43,10 @@ def generate(
     ] = False,
     tls_ca: options.TlsCa = None,
 ) -> None:
-    """Generate text: a chat where the model has a template for it, else a continuation.
+    """Answer a prompt, streamed.
 
-    Only the text goes to standard output; it is streamed as it is decided.
+    A chat where the model has a template for one, else a continuation. Only the text goes to
+    standard output.
     """
     if raw and system is not None:
         fail("--system needs a chat: it does not go with --raw", ExitCode.USAGE)
@@ -98,7 +97,7 @@ def _with_or_without_chat(
         return _run(client, request, output)
     except RequestError as error:
         messages = request.chat.messages
-        if error.reason != NO_CHAT_TEMPLATE or len(messages) != 1:
+        if not _refuses_chats(error) or len(messages) != 1:
             raise
     notice("The model has no chat template: the prompt is continued as plain text.")
     request.text = messages[0].content
@@ -116,3 +115,9 @@ def _run(
                 return event
             output.chunk(event)
     raise AssertionError("a generation ends with its summary or an error")
+
+
+def _refuses_chats(error: RequestError) -> bool:
+    """The server wants no chat at all: its model has no template for one."""
+    facts = error.remote.metadata
+    return facts.get("field") == "chat" and facts.get("allowed", "").startswith("unset")

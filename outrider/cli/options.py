@@ -7,15 +7,17 @@ from typing import Annotated
 
 import typer
 
+from outrider.settings.addresses import check_peer
+
 MAX_UINT32 = 2**32 - 1
 MAX_UINT64 = 2**64 - 1
 
 
 def _host_and_port(address: str) -> str:
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or not 1 <= int(port) <= 65535:
-        raise typer.BadParameter(f"must be host:port, such as 127.0.0.1:7400, got {address!r}")
-    return address
+    try:
+        return check_peer(address)
+    except ValueError as error:
+        raise typer.BadParameter(f"must be {error}, got {address!r}") from None
 
 
 Address = Annotated[
@@ -76,4 +78,26 @@ DraftLength = Annotated[
         max=MAX_UINT32,
         help="Draft tokens in each round. Unset: the coordinator's setting.",
     ),
+]
+TargetModel = Annotated[
+    str,
+    typer.Option(metavar="MODEL", help="`embedded`, a folder, a .gguf file or a hub id."),
+]
+DraftModel = Annotated[
+    str,
+    typer.Option(metavar="MODEL", help="`embedded`, a folder, a .gguf file or a hub id."),
+]
+Dtype = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TYPE", help="Numbers of both models: auto, float64, float32, bfloat16 or float16."
+    ),
+]
+Device = Annotated[
+    str | None,
+    typer.Option(metavar="DEVICE", help="Where both models run: auto, cpu, mps, cuda or cuda:N."),
+]
+Threads = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=0, help="Processor threads of each model. 0: one per core."),
 ]

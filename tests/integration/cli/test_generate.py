@@ -91,7 +91,11 @@ def test_without_a_chat_template_the_prompt_is_continued(
     outrider: Outrider, server: ScriptedServer
 ) -> None:
     server.script.chat_error = server.script.error_status(
-        grpc.StatusCode.INVALID_ARGUMENT, "no template", "NO_CHAT_TEMPLATE", field="chat"
+        grpc.StatusCode.INVALID_ARGUMENT,
+        "no template",
+        "INVALID_FIELD",
+        field="chat",
+        allowed="unset, since the model has no chat template",
     )
     done = outrider("generate", "Hello", "--address", server.address)
     assert (done.returncode, done.stdout) == (0, TEXT)
