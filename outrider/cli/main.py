@@ -6,8 +6,11 @@ from typing import Annotated
 
 import typer
 
+from outrider.cli import serve
+from outrider.cli.demo import demo
 from outrider.cli.generate import generate
 from outrider.cli.status import status
+from outrider.cli.up import up
 from outrider.cli.version import print_version_and_leave, version
 
 EXIT_CODES = (
@@ -42,7 +45,10 @@ def _root(
     """Exact speculative decoding as a distributed service."""
 
 
+app.add_typer(serve.app, name="serve")
+app.command()(up)
 app.command()(generate)
+app.command()(demo)
 app.command()(status)
 app.command()(version)
 

@@ -1,0 +1,156 @@
+"""A model pair and its coordinator on this machine, from the options of `outrider up`."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from outrider.cli.deployment import Deployment, ServicePlan
+from outrider.cli.flags import flag_name
+from outrider.settings import (
+    CoordinatorSettings,
+    DraftSettings,
+    ServiceSettings,
+    SettingsError,
+    TargetSettings,
+    load_settings,
+)
+
+LOOPBACK = "127.0.0.1"
+DRAFT_OFFSET, TARGET_OFFSET = 11, 21
+"""Distances of the workers' ports from the coordinator's."""
+LARGEST_PORT = 65535 - TARGET_OFFSET
+
+Flags = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairOptions:
+    """What runs and where. None: the services' own default, or what the environment says."""
+
+    target_model: str = "embedded"
+    draft_model: str | None = "embedded"
+    """None: no draft service."""
+    dtype: str | None = None
+    device: str | None = None
+    threads: int | None = None
+    draft_length: int | None = None
+    port: int = 0
+    """The coordinator's port; the workers' lie above it. 0: free ports."""
+    pinned_cores: Sequence[int] = field(default_factory=tuple)
+    """The last one is for draft and coordinator, the others for the target. Empty: not pinned."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningPair:
+    """Where the services listen."""
+
+    coordinator: str
+    target: str
+    draft: str | None
+
+
+def start_pair(deployment: Deployment, options: PairOptions) -> RunningPair:
+    """Starts the workers side by side and then, knowing where they listen, the coordinator.
+
+    Raises SettingsError before anything is started, else as Deployment.start.
+    """
+    check_settings(options)
+    workers = [_plan("target", _target_flags(options), options.pinned_cores[:-1])]
+    if options.draft_model is not None:
+        flags = _draft_flags(options, options.draft_model)
+        workers.append(_plan("draft", flags, options.pinned_cores[-1:]))
+    addresses = deployment.start(workers)
+    target, draft = addresses["target"], addresses.get("draft")
+    flags = _coordinator_flags(options, target=target, draft=draft or "")
+    coordinator = _plan("coordinator", flags, options.pinned_cores[-1:])
+    return RunningPair(deployment.start([coordinator])["coordinator"], target, draft)
+
+
+def check_settings(options: PairOptions) -> None:
+    """Checks the settings of all services. Raises SettingsError naming all faults at once."""
+    kinds: list[tuple[type[ServiceSettings], Flags]] = [
+        (TargetSettings, _target_flags(options)),
+        (CoordinatorSettings, _coordinator_flags(options, target="", draft="")),
+    ]
+    if options.draft_model is not None:
+        kinds.append((DraftSettings, _draft_flags(options, options.draft_model)))
+    faults: dict[str, None] = {}
+    for kind, flags in kinds:
+        try:
+            load_settings(kind, flags)
+        except SettingsError as error:
+            faults.update(dict.fromkeys(error.faults))
+    if faults:
+        raise SettingsError(list(faults))
+
+
+def busy_ports(port: int) -> list[int]:
+    """Those of the pair's ports that another process listens on; none when `port` is 0."""
+    wanted = (port, port + DRAFT_OFFSET, port + TARGET_OFFSET) if port else ()
+    return [one for one in wanted if not _is_free(one)]
+
+
+def usable_cores() -> list[int]:
+    """The cores that this process may use, in order."""
+    return sorted(os.sched_getaffinity(0))
+
+
+def _target_flags(options: PairOptions) -> Flags:
+    return _worker_flags(options, options.target_model, _listen(options.port, TARGET_OFFSET))
+
+
+def _draft_flags(options: PairOptions, model: str) -> Flags:
+    return _worker_flags(options, model, _listen(options.port, DRAFT_OFFSET))
+
+
+def _worker_flags(options: PairOptions, model: str, listen: str) -> Flags:
+    return _given(
+        listen=listen,
+        model=model,
+        dtype=options.dtype,
+        device=options.device,
+        threads=options.threads,
+    )
+
+
+def _coordinator_flags(options: PairOptions, *, target: str, draft: str) -> Flags:
+    return _given(
+        listen=_listen(options.port, 0),
+        target_address=target or None,
+        draft_address=draft,
+        draft_length=options.draft_length,
+    )
+
+
+def _given(**settings: Any) -> Flags:
+    return {name: str(value) for name, value in settings.items() if value is not None}
+
+
+def _listen(port: int, offset: int) -> str:
+    return f"{LOOPBACK}:{port + offset if port else 0}"
+
+
+def _plan(name: str, flags: Flags, cores: Sequence[int]) -> ServicePlan:
+    """A command that finds this installation whatever the current folder holds (-P)."""
+    words = [f"{flag_name(field)}={value}" for field, value in flags.items()]
+    return ServicePlan(
+        name=name,
+        command=[sys.executable, "-P", "-m", "outrider", "serve", "--end-with-input", name, *words],
+        vital=name != "draft",
+        cpus=frozenset(cores),
+    )
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
