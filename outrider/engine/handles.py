@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from outrider.engine.model import Sequence
 from outrider.errors import Exhausted, InvalidRequest
 
-PIN_S = 30.0
 LEASE_S = 30.0
 RETRY_AFTER_S = 1.0
 
@@ -70,15 +69,17 @@ class HandleTable:
         *,
         max_handles: int,
         max_tokens: int,
-        pin_s: float = PIN_S,
         lease_s: float = LEASE_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`max_handles`: states, pinned and cached. `max_tokens`: ids with KV over all of them."""
+        """`max_handles`: states, pinned and cached. `max_tokens`: ids with KV over all of them.
+
+        `lease_s`: how long a silent stream's state stays pinned, and how long a state is kept
+        as cache.
+        """
         self._new_sequence = new_sequence
         self._max_handles = max_handles
         self._max_tokens = max_tokens
-        self._pin_s = pin_s
         self._lease_s = lease_s
         self._clock = clock
         self._states: dict[str, _State] = {}
@@ -175,8 +176,8 @@ class HandleTable:
             if state.pinned and state.length != state.seen_length:
                 # A forward took longer than a pin lasts: its end is a sign of life too.
                 state.seen_length, state.since = state.length, now
-            if state.pinned and now - state.since >= self._pin_s:
-                state.pinned, state.since = False, state.since + self._pin_s
+            if state.pinned and now - state.since >= self._lease_s:
+                state.pinned, state.since = False, state.since + self._lease_s
             if state.cached and now - state.since >= self._lease_s:
                 self._drop(handle_id)
         return now
