@@ -1,0 +1,157 @@
+"""Loads a model by name and checks that the engine can serve it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers.utils import logging as transformers_logging
+
+from outrider.engine.draft_vocabulary import read_draft_vocabulary
+from outrider.engine.file_digest import digest_files
+from outrider.engine.gguf_file import read_gguf_model
+from outrider.engine.load_error import ModelLoadError
+from outrider.engine.model import Chunk
+from outrider.engine.model_files import ModelFiles, Role, find_model_files
+from outrider.engine.number_type import choose_device, choose_number_type, number_type_name
+from outrider.engine.rollback_check import check_behaviour, check_layers
+from outrider.engine.special_ids import bos_token_id, eos_token_ids, tokenizer_size
+from outrider.engine.threads import configure_threads
+from outrider.engine.transformers_model import TransformersModel
+
+__all__ = ["LoadedModel", "ModelLoadError", "load_model"]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model that is ready, and what there is to say about it.
+
+    `folder` has the tokenizer's files. `weights_digest`: SHA-256 over weights, dtype and
+    quantisation, in hexadecimal.
+    """
+
+    model: TransformersModel
+    name: str
+    folder: Path
+    weights_digest: str
+    eos_token_ids: tuple[int, ...]
+    bos_token_id: int | None
+    dtype: str
+    device: str
+
+
+def load_model(
+    name: str,
+    *,
+    role: Role,
+    cache_dir: Path,
+    dtype: str = "auto",
+    device: str = "auto",
+    threads: int = 0,
+    context_length: int = 0,
+    progress: Callable[[str], None] = lambda step: None,
+) -> LoadedModel:
+    """Loads `embedded`, a folder with safetensors, a .gguf file or a hub id.
+
+    `dtype`: float64, float32, bfloat16, float16 or auto. `device`: auto, cpu, cuda:N. `threads`
+    and `context_length`: 0 leaves the default. A draft's folder may bring
+    `draft_vocabulary.safetensors`, the ids its head is cut to. Code from a model is never run.
+    Raises ModelLoadError, which names the path or the layer, and the cause.
+    """
+    configure_threads(threads)
+    numbers, place = choose_number_type(dtype), choose_device(device)
+    files = find_model_files(name, role=role, cache_dir=cache_dir.expanduser(), progress=progress)
+    progress("loading weights")
+    loaded = _read(files, numbers)
+    length = _context_length(loaded, context_length, name)
+    check_layers(loaded, context_length=length)
+    try:
+        loaded = loaded.to(place)
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise ModelLoadError(f"{name} does not fit on {place}: {reason}") from error
+    rows = loaded.get_output_embeddings().weight.shape[0]
+    vocabulary_size = min(tokenizer_size(files.folder) or rows, rows)
+    model = TransformersModel(loaded, vocabulary_size=vocabulary_size, context_length=length)
+    progress("checking that its state can be rolled back")
+    check_behaviour(model)
+    if role == "draft":
+        model = _with_draft_vocabulary(model, loaded, files.folder)
+    return LoadedModel(
+        model=model,
+        name=name,
+        folder=files.folder,
+        weights_digest=digest_files([], files.weights_digest, number_type_name(numbers)),
+        eos_token_ids=tuple(
+            token_id
+            for token_id in eos_token_ids(loaded, files.folder)
+            if token_id < vocabulary_size
+        ),
+        bos_token_id=bos_token_id(loaded),
+        dtype=number_type_name(numbers),
+        device=str(place),
+    )
+
+
+def _read(files: ModelFiles, numbers: torch.dtype) -> PreTrainedModel:
+    if files.gguf is not None:
+        return read_gguf_model(files.gguf, numbers)
+    transformers_logging.disable_progress_bar()
+    try:
+        model, info = AutoModelForCausalLM.from_pretrained(
+            files.folder,
+            dtype=numbers,
+            use_safetensors=True,
+            trust_remote_code=False,
+            local_files_only=True,
+            output_loading_info=True,
+        )
+    except Exception as error:
+        raise ModelLoadError(f"{files.folder}: {type(error).__name__}: {error}") from error
+    # transformers fills what is missing with random numbers.
+    if info["missing_keys"]:
+        missing = min(info["missing_keys"])
+        raise ModelLoadError(f"{files.folder}: the weights lack {missing}")
+    loaded: PreTrainedModel = model.eval()
+    return loaded
+
+
+def _context_length(model: PreTrainedModel, wanted: int, name: str) -> int:
+    config = model.config.get_text_config(decoder=True)
+    most = getattr(config, "max_position_embeddings", None)
+    if not isinstance(most, int):
+        if wanted:
+            return wanted
+        raise ModelLoadError(f"{name}: its configuration names no context length; set one")
+    if wanted > most:
+        raise ModelLoadError(f"{name}: a context length of {wanted} is beyond the model's {most}")
+    return wanted or most
+
+
+def _with_draft_vocabulary(
+    model: TransformersModel, loaded: PreTrainedModel, folder: Path
+) -> TransformersModel:
+    """The same model with its head cut to the folder's draft vocabulary, if it names one."""
+    token_ids = read_draft_vocabulary(folder, vocabulary_size=model.vocabulary_size)
+    if token_ids is None:
+        return model
+    try:
+        cut = TransformersModel(
+            loaded,
+            vocabulary_size=model.vocabulary_size,
+            context_length=model.context_length,
+            draft_vocabulary=token_ids.to(model.device),
+        )
+    except ValueError as error:
+        raise ModelLoadError(f"{folder}: {error}") from error
+    probe = [1, 2, 3, 4]
+    full_rows, cut_rows = (
+        each.forward([Chunk(each.new_sequence(), probe, 1)])[0].float() for each in (model, cut)
+    )
+    wanted = full_rows[:, token_ids]
+    if not torch.allclose(cut_rows, wanted, rtol=0.0, atol=0.02 * float(wanted.std())):
+        raise ModelLoadError(f"{folder}: its head is more than a linear layer and cannot be cut")
+    return cut

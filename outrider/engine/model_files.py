@@ -1,0 +1,94 @@
+"""Finds the files of a model by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from huggingface_hub import snapshot_download
+
+from outrider.engine.assembled import assembled_folder
+from outrider.engine.embedded import embedded_folder
+from outrider.engine.file_digest import digest_files
+from outrider.engine.gguf_file import save_gguf_tokenizer
+from outrider.engine.load_error import ModelLoadError
+
+Role = Literal["target", "draft"]
+
+EMBEDDED = "embedded"
+GGUF_SUFFIX = ".gguf"
+WEIGHTS = "*.safetensors"
+HUB_PATTERNS = ("*.json", WEIGHTS, "*.jinja")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFiles:
+    """`folder`: configuration, tokenizer and, unless there is a `gguf` file, safetensors.
+
+    `weights_digest`: SHA-256 over the weights and what else decides their meaning.
+    """
+
+    folder: Path
+    weights_digest: str
+    gguf: Path | None = None
+
+
+def find_model_files(
+    name: str, *, role: Role, cache_dir: Path, progress: Callable[[str], None]
+) -> ModelFiles:
+    """The files of `embedded`, a .gguf file, a folder or a hub id. Raises ModelLoadError."""
+    if name == EMBEDDED:
+        pair = embedded_folder(cache_dir, progress)
+        return ModelFiles(pair / role, digest_files([], pair.name, role))
+    path = Path(name).expanduser()
+    if path.suffix == GGUF_SUFFIX:
+        return _gguf_files(path, cache_dir, progress)
+    if path.is_dir():
+        return _folder_files(path, progress)
+    if path.exists():
+        raise ModelLoadError(f"{path}: must be a folder with safetensors or a .gguf file")
+    if not _may_be_hub_id(name):
+        raise ModelLoadError(f"{path}: no such folder")
+    progress(f"fetching {name} from the hub")
+    return _folder_files(_fetch(name), progress)
+
+
+def _gguf_files(path: Path, cache_dir: Path, progress: Callable[[str], None]) -> ModelFiles:
+    if not path.is_file():
+        raise ModelLoadError(f"{path}: no such file")
+    progress(f"reading {path.name}")
+    digest = digest_files([path])
+    folder = assembled_folder(
+        cache_dir, f"tokenizer-{digest[:32]}", lambda empty: save_gguf_tokenizer(path, empty)
+    )
+    return ModelFiles(folder, digest, gguf=path)
+
+
+def _folder_files(folder: Path, progress: Callable[[str], None]) -> ModelFiles:
+    config = folder / "config.json"
+    if not config.is_file():
+        raise ModelLoadError(f"{folder}: no config.json in this folder")
+    weights = sorted(folder.glob(WEIGHTS))
+    if not weights:
+        raise ModelLoadError(f"{folder}: no weights in this folder; {WEIGHTS} are looked for")
+    progress(f"reading {sum(path.stat().st_size for path in weights) / 1e9:.1f} GB of weights")
+    return ModelFiles(folder, digest_files([config, *weights]))
+
+
+def _may_be_hub_id(name: str) -> bool:
+    return name.count("/") <= 1 and not name.startswith((".", "/", "~"))
+
+
+def _fetch(name: str) -> Path:
+    try:
+        # Files in subfolders are other formats of the same weights.
+        folder = snapshot_download(name, allow_patterns=list(HUB_PATTERNS), ignore_patterns=["*/*"])
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else ""
+        raise ModelLoadError(
+            f"{name}: no such folder, and the hub gives no such model: "
+            f"{type(error).__name__}: {reason}"
+        ) from error
+    return Path(folder)
