@@ -71,7 +71,7 @@ async def serve() -> AsyncIterator[Serve]:
     async def start(listener: Listener | None = None, **behaviours: Behaviour) -> Served:
         server = RpcServer(listener or Listener("127.0.0.1:0"), service_names=[SERVICE])
         handlers = {
-            kind: KINDS[kind](behaviour, request_deserializer=Bytes)
+            kind: KINDS[kind](behaviour, request_deserializer=Bytes, response_serializer=bytes)
             for kind, behaviour in behaviours.items()
         }
         generic = grpc.method_handlers_generic_handler(SERVICE, handlers)
