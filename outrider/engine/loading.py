@@ -61,6 +61,7 @@ def load_model(
     `draft_vocabulary.safetensors`, the ids its head is cut to. Code from a model is never run.
     Raises ModelLoadError, which names the path or the layer, and the cause.
     """
+    transformers_logging.disable_progress_bar()
     configure_threads(threads)
     numbers, place = choose_number_type(dtype), choose_device(device)
     files = find_model_files(name, role=role, cache_dir=cache_dir.expanduser(), progress=progress)
@@ -99,7 +100,6 @@ def load_model(
 def _read(files: ModelFiles, numbers: torch.dtype) -> PreTrainedModel:
     if files.gguf is not None:
         return read_gguf_model(files.gguf, numbers)
-    transformers_logging.disable_progress_bar()
     try:
         model, info = AutoModelForCausalLM.from_pretrained(
             files.folder,
