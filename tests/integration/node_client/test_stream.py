@@ -1,14 +1,10 @@
-"""The example client in Node against real servers: it knows the contract's protos only."""
+"""What the Node client makes of a stream: output, options, broken streams, errors, its end."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
-import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import grpc
 import pytest
@@ -18,24 +14,9 @@ from grpc import aio
 from grpc_status import rpc_status
 
 from outrider.v1 import generation_pb2, generation_pb2_grpc
+from tests.integration.node_client.process import PROCESS_LIMIT_S, NodeClient, outcome
 
-CLIENT = Path(__file__).parents[2] / "examples" / "clients" / "node"
 TEXTS = ("Grüße", ", ", "世界", " 🛰️")
-PROCESS_LIMIT_S = 60
-
-pytestmark = pytest.mark.skipif(
-    shutil.which("node") is None or shutil.which("npm") is None, reason="Node is not installed"
-)
-
-
-@pytest.fixture(scope="module")
-def installed_client() -> Path:
-    """The client's folder, with the packages of its lock file in place."""
-    lock, record = CLIENT / "package-lock.json", CLIENT / "node_modules" / ".package-lock.json"
-    if not record.exists() or record.stat().st_mtime < lock.stat().st_mtime:
-        command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-        subprocess.run(command, cwd=CLIENT, check=True, timeout=240)
-    return CLIENT
 
 
 @dataclass
@@ -72,7 +53,6 @@ class Service(generation_pb2_grpc.GenerationServiceServicer):
 
 
 Serve = Callable[[Service], Awaitable[str]]
-Generate = Callable[..., Awaitable[asyncio.subprocess.Process]]
 
 
 @pytest.fixture
@@ -93,45 +73,12 @@ async def serve() -> AsyncIterator[Serve]:
         await server.stop(None)
 
 
-@pytest.fixture
-async def generate(installed_client: Path) -> AsyncIterator[Generate]:
-    """Starts `node generate.js` with the arguments given."""
-    processes: list[asyncio.subprocess.Process] = []
-
-    async def start(*arguments: str) -> asyncio.subprocess.Process:
-        process = await asyncio.create_subprocess_exec(
-            "node",
-            "generate.js",
-            *arguments,
-            cwd=installed_client,
-            env=os.environ | {"http_proxy": "http://127.0.0.1:9", "NO_COLOR": "1"},
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        processes.append(process)
-        return process
-
-    yield start
-    for process in processes:
-        if process.returncode is None:
-            process.kill()
-            await process.communicate()
-
-
-async def outcome(process: asyncio.subprocess.Process) -> tuple[int | None, str, str]:
-    """Exit code, standard output and standard error."""
-    output, errors = await asyncio.wait_for(process.communicate(), PROCESS_LIMIT_S)
-    return process.returncode, output.decode(), errors.decode()
-
-
 async def test_text_on_standard_output_statistics_on_standard_error(
-    serve: Serve, generate: Generate
+    serve: Serve, node: NodeClient
 ) -> None:
     service = Service()
     options = ["--max-new-tokens", "9", "--temperature", "0", "--seed", str(2**64 - 1)]
-    process = await generate("--address", await serve(service), *options, "Hi, world")
-
-    code, output, errors = await outcome(process)
+    code, output, errors = await node.run("--address", await serve(service), *options, "Hi, world")
 
     assert (code, output) == (0, "Grüße, 世界 🛰️!")
     assert "model scripted, seed 18446744073709551615, ended by FINISH_REASON_STOP" in errors
@@ -145,10 +92,10 @@ async def test_text_on_standard_output_statistics_on_standard_error(
     assert request.sampling.seed == 2**64 - 1
 
 
-async def test_options_that_are_not_given_stay_unset(serve: Serve, generate: Generate) -> None:
+async def test_options_that_are_not_given_stay_unset(serve: Serve, node: NodeClient) -> None:
     service = Service()
 
-    await outcome(await generate("--address", await serve(service), "--raw", "Once"))
+    await node.run("--address", await serve(service), "--raw", "Once")
 
     [request] = service.requests
     assert request.text == "Once"
@@ -156,14 +103,14 @@ async def test_options_that_are_not_given_stay_unset(serve: Serve, generate: Gen
     assert not request.sampling.ListFields()
 
 
-async def test_text_is_printed_as_it_comes(serve: Serve, generate: Generate) -> None:
+async def test_text_is_printed_as_it_comes(serve: Serve, node: NodeClient) -> None:
     first_was_read = asyncio.Event()
 
     async def wait_for_reader(offset: int, context: aio.ServicerContext) -> None:
         if offset > 0:
             await first_was_read.wait()
 
-    process = await generate("--address", await serve(Service(wait_for_reader)), "Hi")
+    process = await node.start("--address", await serve(Service(wait_for_reader)), "Hi")
     assert process.stdout is not None
     first = TEXTS[0].encode()
     assert await asyncio.wait_for(process.stdout.readexactly(len(first)), PROCESS_LIMIT_S) == first
@@ -174,7 +121,7 @@ async def test_text_is_printed_as_it_comes(serve: Serve, generate: Generate) -> 
     assert (code, rest) == (0, ", 世界 🛰️!")
 
 
-async def test_a_broken_stream_is_taken_up_again(serve: Serve, generate: Generate) -> None:
+async def test_a_broken_stream_is_taken_up_again(serve: Serve, node: NodeClient) -> None:
     breaks = iter([(0, "at once"), (2, "half-way")])
     pending = [next(breaks)]
 
@@ -185,7 +132,7 @@ async def test_a_broken_stream_is_taken_up_again(serve: Serve, generate: Generat
             await context.abort(grpc.StatusCode.UNAVAILABLE, message)
 
     service = Service(break_off)
-    process = await generate("--address", await serve(service), "--seed", "3", "Hi")
+    process = await node.start("--address", await serve(service), "--seed", "3", "Hi")
 
     code, output, errors = await outcome(process)
 
@@ -196,7 +143,7 @@ async def test_a_broken_stream_is_taken_up_again(serve: Serve, generate: Generat
     assert {request.sampling.seed for request in service.requests} == {3}
 
 
-async def test_details_of_an_error_are_shown(serve: Serve, generate: Generate) -> None:
+async def test_details_of_an_error_are_shown(serve: Serve, node: NodeClient) -> None:
     info, retry = any_pb2.Any(), any_pb2.Any()
     info.Pack(
         error_details_pb2.ErrorInfo(
@@ -213,7 +160,7 @@ async def test_details_of_an_error_are_shown(serve: Serve, generate: Generate) -
         await context.abort(refusal.code, refusal.details, refusal.trailing_metadata)
 
     service = Service(refuse)
-    process = await generate("--address", await serve(service), "--temperature=-1", "Hi")
+    process = await node.start("--address", await serve(service), "--temperature=-1", "Hi")
 
     code, output, errors = await outcome(process)
 
@@ -225,32 +172,32 @@ async def test_details_of_an_error_are_shown(serve: Serve, generate: Generate) -
     assert len(service.requests) == 1
 
 
-async def test_a_missing_token_is_an_error(serve: Serve, generate: Generate) -> None:
+async def test_a_missing_token_is_an_error(serve: Serve, node: NodeClient) -> None:
     class Skipping(Service):
         async def Generate(self, request, context):  # type: ignore[no-untyped-def]  # noqa: N802
             async for response in super().Generate(request, context):
                 if response.chunk.offset != 1:
                     yield response
 
-    code, output, errors = await outcome(await generate("--address", await serve(Skipping()), "Hi"))
+    code, output, errors = await node.run("--address", await serve(Skipping()), "Hi")
 
     assert (code, output) == (1, TEXTS[0])
     assert "DATA_LOSS" in errors
 
 
-async def test_the_deadline_ends_a_silent_call(serve: Serve, generate: Generate) -> None:
+async def test_the_deadline_ends_a_silent_call(serve: Serve, node: NodeClient) -> None:
     async def stay_silent(offset: int, context: aio.ServicerContext) -> None:
         await asyncio.Event().wait()
 
     address = await serve(Service(stay_silent))
 
-    code, _, errors = await outcome(await generate("--address", address, "--deadline", "1", "Hi"))
+    code, _, errors = await node.run("--address", address, "--deadline", "1", "Hi")
 
     assert code == 1
     assert "DEADLINE_EXCEEDED" in errors
 
 
-async def test_an_interrupt_cancels_the_call(serve: Serve, generate: Generate) -> None:
+async def test_an_interrupt_cancels_the_call(serve: Serve, node: NodeClient) -> None:
     reached, cancelled = asyncio.Event(), asyncio.Event()
 
     async def wait_for_cancel(offset: int, context: aio.ServicerContext) -> None:
@@ -261,7 +208,7 @@ async def test_an_interrupt_cancels_the_call(serve: Serve, generate: Generate) -
             cancelled.set()
             raise
 
-    process = await generate("--address", await serve(Service(wait_for_cancel)), "Hi")
+    process = await node.start("--address", await serve(Service(wait_for_cancel)), "Hi")
     await asyncio.wait_for(reached.wait(), PROCESS_LIMIT_S)
     process.send_signal(2)
 
@@ -271,8 +218,8 @@ async def test_an_interrupt_cancels_the_call(serve: Serve, generate: Generate) -
     await asyncio.wait_for(cancelled.wait(), PROCESS_LIMIT_S)
 
 
-async def test_nobody_there(generate: Generate) -> None:
-    process = await generate("--address", "127.0.0.1:1", "--retries", "0", "Hi")
+async def test_nobody_there(node: NodeClient) -> None:
+    process = await node.start("--address", "127.0.0.1:1", "--retries", "0", "Hi")
 
     code, output, errors = await outcome(process)
 
@@ -281,10 +228,8 @@ async def test_nobody_there(generate: Generate) -> None:
 
 
 @pytest.mark.parametrize("arguments", [[], ["--nonsense", "Hi"], ["--seed", "x", "Hi"]])
-async def test_a_wrong_command_line_shows_the_usage(
-    generate: Generate, arguments: list[str]
-) -> None:
-    code, output, errors = await outcome(await generate(*arguments))
+async def test_a_wrong_command_line_shows_the_usage(node: NodeClient, arguments: list[str]) -> None:
+    code, output, errors = await node.run(*arguments)
 
     assert (code, output) == (2, "")
     assert "Usage: node generate.js" in errors
