@@ -11,6 +11,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from outrider.cli.chat_fallback import generate_chat
 from outrider.cli.client import Client
 from outrider.cli.request import SamplingOptions, chat_prompt, speculation_params
 from outrider.cli.speculation import SpeculationFigures
@@ -104,7 +105,7 @@ class Comparer:
             ),
         )
         token_ids: list[int] = []
-        with closing(self._client.generate(request)) as events:
+        with closing(generate_chat(self._client, request, lambda: None)) as events:
             for event in events:
                 on_text(event.text)
                 if isinstance(event, generation_pb2.GenerationSummary):
@@ -140,9 +141,9 @@ def _ratio(value: float | None) -> str:
 
 COLUMNS: tuple[tuple[str, Callable[[float | None], str]], ...] = (
     ("acceptance", percent),
-    ("tokens per round", _tokens),
-    ("tokens/s with draft", number),
-    ("tokens/s target only", number),
+    ("tokens\nper round", _tokens),
+    ("tokens/s\nwith draft", number),
+    ("tokens/s\nwithout", number),
     ("speed", _ratio),
 )
 
@@ -164,5 +165,4 @@ def _median(column: Sequence[float | None]) -> float | None:
 
 def _agreement(comparison: Comparison) -> str:
     place = comparison.first_difference
-    count = len(comparison.with_draft.token_ids)
-    return f"equal, {count} tokens" if place is None else f"differ from token {place + 1} on"
+    return "equal" if place is None else f"differ at {place + 1}"

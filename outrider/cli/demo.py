@@ -39,7 +39,8 @@ TASKS = (
 SEED = 1
 WARM_UP_TOKENS = 16
 PAIRING_TIMEOUT_S = 20.0
-GREEDY_BELOW = 1e-5
+GREEDY_UP_TO = 1e-5
+HALF_PRECISION = ("bfloat16", "float16")
 
 
 def demo(
@@ -121,20 +122,20 @@ def _compare(client: Client, run_options: RunOptions) -> list[Comparison]:
 
 def _verdict(comparisons: list[Comparison], *, temperature: float, dtype: str) -> str:
     """What the outputs' column means."""
-    if temperature > GREEDY_BELOW:
+    if temperature > GREEDY_UP_TO:
         return (
             "Sampled outputs have the same distribution with and without a draft, not the same "
             "tokens: they are not expected to be equal."
         )
-    differing = [
-        comparison for comparison in comparisons if comparison.first_difference is not None
-    ]
-    equal = f"{len(comparisons) - len(differing)} of {len(comparisons)} greedy outputs are equal"
+    differing = [one for one in comparisons if one.first_difference is not None]
+    count = len(comparisons) - len(differing)
+    equal = f"{count} of {len(comparisons)} greedy outputs are equal with and without the draft"
     if not differing:
-        return f"{equal} with and without the draft."
-    if dtype in ("bfloat16", "float16"):
+        return f"{equal}."
+    if dtype in HALF_PRECISION:
         return (
-            f"{equal}. In {dtype} a forward over several tokens rounds otherwise than one over a "
-            "single token, so near-ties may fall either way; compare with --dtype float32."
+            f"{equal}; the others from the given token on not. In {dtype} a forward over several "
+            "tokens rounds otherwise than one over a single token, so two tokens that are nearly "
+            "tied may change places; --dtype float32 keeps them apart."
         )
-    return f"{equal}; in {dtype} a difference is expected only where two tokens are nearly tied."
+    return f"{equal}. In {dtype} only two tokens that are nearly tied may change places."

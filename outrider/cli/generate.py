@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from outrider.cli import options
-from outrider.cli.client import DEFAULT_ADDRESS, Client, ClientError, RequestError
+from outrider.cli.chat_fallback import generate_chat
+from outrider.cli.client import DEFAULT_ADDRESS, Client, ClientError
 from outrider.cli.output import JsonObject, Output, StreamedText
 from outrider.cli.prompt import PromptError, read_prompt
 from outrider.cli.request import SamplingOptions, chat_prompt, speculation_params
@@ -76,7 +77,7 @@ def generate(
     output: Output = JsonObject(sys.stdout) if as_json else StreamedText(sys.stdout)
     try:
         with Client(address, tls_ca=tls_ca) as client:
-            summary = _with_or_without_chat(client, request, output)
+            summary = _run(client, request, output)
     except KeyboardInterrupt:
         output.break_off()
         raise typer.Exit(ExitCode.INTERRUPTED) from None
@@ -89,26 +90,11 @@ def generate(
         notices().print(generation_table(summary))
 
 
-def _with_or_without_chat(
-    client: Client, request: generation_pb2.GenerateRequest, output: Output
-) -> generation_pb2.GenerationSummary:
-    """A model without a chat template gets the prompt as text, unless there are instructions."""
-    try:
-        return _run(client, request, output)
-    except RequestError as error:
-        messages = request.chat.messages
-        if not _refuses_chats(error) or len(messages) != 1:
-            raise
-    notice("The model has no chat template: the prompt is continued as plain text.")
-    request.text = messages[0].content
-    return _run(client, request, output)
-
-
 def _run(
     client: Client, request: generation_pb2.GenerateRequest, output: Output
 ) -> generation_pb2.GenerationSummary:
     """Hands the events on as they come. An interruption on the way cancels the call."""
-    with closing(client.generate(request)) as events:
+    with closing(generate_chat(client, request, _tell_fallback)) as events:
         for event in events:
             if isinstance(event, generation_pb2.GenerationSummary):
                 output.summary(event)
@@ -117,7 +103,5 @@ def _run(
     raise AssertionError("a generation ends with its summary or an error")
 
 
-def _refuses_chats(error: RequestError) -> bool:
-    """The server wants no chat at all: its model has no template for one."""
-    facts = error.remote.metadata
-    return facts.get("field") == "chat" and facts.get("allowed", "").startswith("unset")
+def _tell_fallback() -> None:
+    notice("The model has no chat template: the prompt is continued as plain text.")
