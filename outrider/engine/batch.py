@@ -24,6 +24,8 @@ from outrider.errors import (
 JobT = TypeVar("JobT")
 ResultT = TypeVar("ResultT")
 
+_FAILED = "the model worker failed; its log says why"
+
 log = structlog.get_logger(__name__)
 
 
@@ -55,6 +57,9 @@ class Batch(Generic[ResultT]):
         except Exception as error:
             ticket.fail(_reported(error))
             return
+        except BaseException:
+            ticket.fail(InternalFailure(_FAILED))
+            raise
         self._live.append(work)
         self._guard(work, work.begin)
 
@@ -155,4 +160,4 @@ def _reported(error: Exception) -> OutriderError:
     if isinstance(error, OutriderError):
         return error
     log.error("work on the model thread failed", exc_info=error)
-    return InternalFailure("the model worker failed; its log says why")
+    return InternalFailure(_FAILED)

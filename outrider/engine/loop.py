@@ -32,7 +32,6 @@ AnswerT = TypeVar("AnswerT")
 
 PREFILL_SLICE = 512
 RETRY_AFTER_S = 1.0
-_GONE = "the model thread has ended"
 
 log = structlog.get_logger(__name__)
 
@@ -118,6 +117,9 @@ class ModelLoop(Generic[JobT, ResultT]):
                 answer.set_result(action())
             except Exception as error:
                 answer.set_exception(error)
+            except BaseException:
+                answer.set_exception(_gone())
+                raise
 
         with self._changed:
             self._check_open()
@@ -127,7 +129,7 @@ class ModelLoop(Generic[JobT, ResultT]):
 
     def _check_open(self) -> None:
         if not self._open:
-            raise PoolUnavailable(_GONE, retry_after_s=RETRY_AFTER_S)
+            raise _gone()
 
     def _withdraw(self, ticket: Ticket[ResultT]) -> bool:
         with self._changed:
@@ -153,29 +155,37 @@ class ModelLoop(Generic[JobT, ResultT]):
         with self._changed:
             while self._open and not (self._calls or self._jobs or self._batch):
                 self._changed.wait()
-            calls, self._calls = self._calls, deque()
-            jobs: deque[_Queued[JobT, ResultT]] = deque()
-            if self._open:
-                jobs, self._jobs = self._jobs, jobs
-        # First, so that no call finds an abandoned work still using its state.
-        self._batch.drop_abandoned()
-        for call in calls:
+        while call := self._next_call():
+            # First, so that no call finds an abandoned work still using its state.
+            self._batch.drop_abandoned()
             call()
+        self._batch.drop_abandoned()
+        while queued := self._next_job():
+            self._batch.add(self._start, queued.job, queued.ticket, arrived=queued.arrived)
         if not self._open:
             return False
-        for queued in jobs:
-            self._batch.add(self._start, queued.job, queued.ticket, arrived=queued.arrived)
         self._batch.step()
         return True
+
+    def _next_call(self) -> Callable[[], None] | None:
+        with self._changed:
+            return self._calls.popleft() if self._calls else None
+
+    def _next_job(self) -> _Queued[JobT, ResultT] | None:
+        with self._changed:
+            return self._jobs.popleft() if self._jobs and self._open else None
 
     def _end(self) -> None:
         with self._changed:
             self._open = False
             calls, self._calls = self._calls, deque()
             jobs, self._jobs = self._jobs, deque()
-        error = PoolUnavailable(_GONE, retry_after_s=RETRY_AFTER_S)
         for call in calls:
             call()
         for queued in jobs:
-            queued.ticket.fail(error)
-        self._batch.fail_all(error)
+            queued.ticket.fail(_gone())
+        self._batch.fail_all(_gone())
+
+
+def _gone() -> PoolUnavailable:
+    return PoolUnavailable("the model thread has ended", retry_after_s=RETRY_AFTER_S)
