@@ -122,13 +122,11 @@ async def test_text_is_printed_as_it_comes(serve: Serve, node: NodeClient) -> No
 
 
 async def test_a_broken_stream_is_taken_up_again(serve: Serve, node: NodeClient) -> None:
-    breaks = iter([(0, "at once"), (2, "half-way")])
-    pending = [next(breaks)]
+    breaks = [(0, "at once"), (2, "half-way")]
 
     async def break_off(offset: int, context: aio.ServicerContext) -> None:
-        if pending and offset == pending[0][0]:
-            _, message = pending.pop()
-            pending.extend([following] if (following := next(breaks, None)) else [])
+        if breaks and offset == breaks[0][0]:
+            _, message = breaks.pop(0)
             await context.abort(grpc.StatusCode.UNAVAILABLE, message)
 
     service = Service(break_off)
