@@ -2,59 +2,53 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
-REPLACEMENT = "\ufffd"
-MOST_HELD_IDS = 64
+from coordinator.text.tokenizer import TargetTokenizer
 
-
-class Decoder(Protocol):
-    """What turns ids into text."""
-
-    def decode(self, token_ids: Sequence[int]) -> str:
-        """The text of ids that follow each other."""
-        ...
+REMEMBERED_IDS = 8
+"""Shown ids of an earlier attempt that can still matter: a character has at most four bytes."""
 
 
 class Detokenizer:
-    """Joins ids to text: the pieces together are the text of all ids.
+    """Joins ids to text: the pieces together are the text of all ids, however they are cut.
 
-    Decoding depends on neighbours (a leading space, the bytes of one character), so each piece is
-    the difference between the text of a few recent ids with and without the new ones. Text that
-    ends in an incomplete character is held back until it is whole, or until it cannot become so.
+    Bytes that may still become a character are held back, at most three of them; bytes that
+    cannot are given as U+FFFD at once. The work for each id does not grow with the text.
     """
 
-    def __init__(self, decoder: Decoder, resumed_token_ids: Iterable[int] = ()) -> None:
-        """`resumed_token_ids`: output of an earlier attempt, whose text is not given again."""
-        self._decoder = decoder
-        self._recent: list[int] = []
-        self._given = 0
-        self._given_text = ""
-        self.push(resumed_token_ids)
+    def __init__(
+        self,
+        tokenizer: TargetTokenizer,
+        resumed_token_ids: Sequence[int] = (),
+        *,
+        prompt_token_ids: Sequence[int] = (),
+    ) -> None:
+        """`resumed_token_ids`: output of an earlier attempt, whose text is not given again.
+
+        `prompt_token_ids`: what the output continues as one text, so that a space between them is
+        kept. Empty: the output is a text of its own.
+        """
+        self._tokens = tokenizer.token_bytes
+        self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+        shown = (
+            token_id for token_id in reversed(prompt_token_ids) if self._tokens.shown(token_id)
+        )
+        self._previous = next(shown, None)
+        self.push([i for i in resumed_token_ids if self._tokens.shown(i)][-REMEMBERED_IDS:])
 
     def push(self, token_ids: Iterable[int]) -> str:
         """The text that the new ids complete; may be empty."""
-        pieces = [self._push_one(token_id) for token_id in token_ids]
-        return "".join(pieces)
+        return self._utf8.decode(b"".join(self._added(token_id) for token_id in token_ids))
 
     def finish(self) -> str:
-        """The text still held back, as it is."""
-        text = self._decoder.decode(self._recent)
-        held = text[len(self._given_text) :]
-        self._recent, self._given, self._given_text = [], 0, ""
-        return held
+        """The text still held back: U+FFFD for a character that never became whole."""
+        return self._utf8.decode(b"", final=True)
 
-    def _push_one(self, token_id: int) -> str:
-        self._recent.append(token_id)
-        text = self._decoder.decode(self._recent)
-        held = len(self._recent) - self._given
-        if text.endswith(REPLACEMENT) and held < MOST_HELD_IDS:
-            return ""
-        if len(text) <= len(self._given_text):
-            return ""
-        piece = text[len(self._given_text) :]
-        self._recent = self._recent[self._given :]
-        self._given = len(self._recent)
-        self._given_text = self._decoder.decode(self._recent)
-        return piece
+    def _added(self, token_id: int) -> bytes:
+        if not self._tokens.shown(token_id):
+            return b""
+        added = self._tokens.added(token_id, self._previous)
+        self._previous = token_id
+        return added
