@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from datetime import datetime
-from typing import Any, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from jinja2 import TemplateError, nodes
-from jinja2.ext import Extension
-from jinja2.parser import Parser
-from jinja2.sandbox import ImmutableSandboxedEnvironment
-
+from coordinator.text.template_environment import template_environment
 from outrider.errors import InvalidRequest
 from outrider.v1 import generation_pb2
 
@@ -21,22 +15,23 @@ ROLES = {
     generation_pb2.CHAT_ROLE_ASSISTANT: "assistant",
 }
 
+LONGEST_PROMPT = 64 * 1024 * 1024
+"""Characters; more than any request brings, so that no template fills the memory."""
+
+LONGEST_REASON = 200
+"""Characters of a template's own words that callers get to see."""
+
 
 class ChatTemplate:
     """Renders messages the way the model was trained to read them."""
 
-    def __init__(self, source: str, *, special_tokens: dict[str, str]) -> None:
-        """`special_tokens`: name, such as `bos_token` → its text, as templates use them."""
-        environment = ImmutableSandboxedEnvironment(
-            trim_blocks=True,
-            lstrip_blocks=True,
-            extensions=["jinja2.ext.loopcontrols", _GenerationBlock],
-        )
-        environment.filters["tojson"] = _to_json
-        environment.globals["raise_exception"] = _refuse
-        environment.globals["strftime_now"] = _now
-        self._template = environment.from_string(source)
-        self._special_tokens = special_tokens
+    def __init__(self, source: str, *, special_tokens: Mapping[str, str]) -> None:
+        """`special_tokens`: name, such as `bos_token` → its text, as templates use them.
+
+        Raises jinja2.TemplateSyntaxError.
+        """
+        self._template = template_environment().from_string(source)
+        self._special_tokens = dict(special_tokens)
 
     def render(self, messages: Sequence[generation_pb2.ChatMessage]) -> str:
         """The prompt text, the beginning of the answer included. Raises InvalidRequest."""
@@ -47,23 +42,32 @@ class ChatTemplate:
             for place, message in enumerate(messages)
         ]
         try:
-            return self._template.render(
-                messages=plain, add_generation_prompt=True, **self._special_tokens
-            )
-        except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+            return self._render(plain)
+        except InvalidRequest:
+            raise
+        except Exception as error:  # A template may raise anything Python knows.
+            reason = (str(error) or type(error).__name__)[:LONGEST_REASON]
             raise InvalidRequest(
-                "chat.messages", f"what the model's chat template takes ({error})"
+                "chat.messages", f"what the model's chat template takes ({reason})"
             ) from error
 
-
-class _GenerationBlock(Extension):
-    """`{% generation %}` marks the model's own words in training data; here it only renders."""
-
-    tags = {"generation"}  # noqa: RUF012
-
-    def parse(self, parser: Parser) -> nodes.Node | list[nodes.Node]:
-        next(parser.stream)
-        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+    def _render(self, messages: list[dict[str, Any]]) -> str:
+        pieces = []
+        length = 0
+        for piece in self._template.generate(
+            **self._special_tokens,
+            messages=messages,
+            tools=None,
+            documents=None,
+            add_generation_prompt=True,
+        ):
+            length += len(piece)
+            if length > LONGEST_PROMPT:
+                raise InvalidRequest(
+                    "chat.messages", f"at most {LONGEST_PROMPT} rendered characters"
+                )
+            pieces.append(piece)
+        return "".join(pieces)
 
 
 def _role(place: int, message: generation_pb2.ChatMessage) -> str:
@@ -73,15 +77,3 @@ def _role(place: int, message: generation_pb2.ChatMessage) -> str:
             f"chat.messages[{place}].role", "SYSTEM, USER or ASSISTANT", got=message.role
         )
     return role
-
-
-def _to_json(value: Any, indent: int | None = None) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=indent)
-
-
-def _refuse(message: str) -> NoReturn:
-    raise TemplateError(message)
-
-
-def _now(pattern: str) -> str:
-    return datetime.now().astimezone().strftime(pattern)
