@@ -19,12 +19,17 @@ class TokenizerMismatchError(Exception):
 
 
 async def fetch_tokenizer(
-    channel: aio.Channel, model: model_pb2.GetModelResponse
+    channel: aio.Channel, model: model_pb2.GetModelResponse, *, pinned_digest: str = ""
 ) -> TargetTokenizer | None:
     """The tokenizer of the model that a worker described; None where it has none.
 
-    Raises TokenizerMismatchError, or AioRpcError when the worker fails.
+    `pinned_digest`: the only digest to take, in hexadecimal; empty takes any. Raises
+    TokenizerMismatchError, or AioRpcError when the worker fails.
     """
+    if pinned_digest and model.tokenizer_digest != pinned_digest.lower():
+        raise TokenizerMismatchError(
+            f"the tokenizer's digest is {model.tokenizer_digest or 'empty'}, not the pinned one"
+        )
     if not model.tokenizer_digest:
         return None
     stub = model_pb2_grpc.ModelServiceStub(channel)
