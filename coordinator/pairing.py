@@ -8,7 +8,7 @@ from outrider.v1 import model_pb2
 
 
 class PairingError(Exception):
-    """The draft cannot be used with this target; the text says why."""
+    """The two cannot work together; the text says why."""
 
 
 def check_pair(
@@ -19,16 +19,12 @@ def check_pair(
 ) -> None:
     """Raises PairingError unless the draft's tokens are the target's.
 
-    Equal tokenizer digests pair. Else the tokens are compared id by id over the common range; a
-    padded vocabulary or extra tokens behind that range are no mismatch. Where neither model has a
-    tokenizer, ids are all there is and they pair.
+    Equal tokenizer digests pair; the draft's tokenizer may be None then. Else the tokens are
+    compared id by id over the common range: a padded vocabulary or extra tokens behind that range
+    are no mismatch. Where neither model has a tokenizer, ids are all there is and they pair.
     """
-    if draft.role != model_pb2.WORKER_ROLE_DRAFT:
-        raise PairingError(f"{draft.name!r} is served as {_role(draft)}, not as a draft")
-    if draft.protocol_version != PROTOCOL_VERSION:
-        raise PairingError(
-            f"the draft speaks protocol version {draft.protocol_version}, not {PROTOCOL_VERSION}"
-        )
+    _check_service(target, model_pb2.WORKER_ROLE_TARGET)
+    _check_service(draft, model_pb2.WORKER_ROLE_DRAFT)
     if draft.tokenizer_digest == target.tokenizer_digest:
         return
     if target_tokenizer is None or draft_tokenizer is None:
@@ -40,13 +36,29 @@ def check_pair(
         target_tokenizer.vocabulary_size,
         draft_tokenizer.vocabulary_size,
     )
+    if common == 0:
+        raise PairingError("the vocabularies have no id in common")
     for token_id in range(common):
         ours, theirs = target_tokenizer.token(token_id), draft_tokenizer.token(token_id)
-        if ours != theirs:
+        # An id that stands for nothing on one side is padding in the middle.
+        if ours != theirs and ours is not None and theirs is not None:
             raise PairingError(
                 f"token id {token_id} is {ours!r} at the target and {theirs!r} at the draft"
             )
 
 
-def _role(model: model_pb2.GetModelResponse) -> str:
-    return model_pb2.WorkerRole.Name(model.role) if model.role in (1, 2) else str(model.role)
+def _check_service(model: model_pb2.GetModelResponse, role: model_pb2.WorkerRole.ValueType) -> None:
+    wanted = _role_name(role)
+    if model.role != role:
+        raise PairingError(f"{model.name!r} is served as {_role_name(model.role)}, not as {wanted}")
+    if model.protocol_version != PROTOCOL_VERSION:
+        raise PairingError(
+            f"the {wanted} speaks protocol version {model.protocol_version}, not {PROTOCOL_VERSION}"
+        )
+
+
+def _role_name(role: model_pb2.WorkerRole.ValueType) -> str:
+    """`target`, `draft` or the number of a role that is not known here."""
+    if role not in model_pb2.WorkerRole.values():
+        return str(role)
+    return model_pb2.WorkerRole.Name(role).removeprefix("WORKER_ROLE_").lower()
