@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 
 from opentelemetry.trace import Span
 
@@ -47,7 +47,7 @@ class DecodeLoop:
         self._prefix = TokenPrefix((*plan.prompt_token_ids, *plan.resumed_token_ids))
         self.statistics = SpeculationStatistics()
 
-    async def run(self) -> AsyncIterator[Cut]:
+    async def run(self) -> AsyncGenerator[Cut, None]:
         """Yields the output of each round as it is decided; the last one has a finish reason."""
         while True:
             cut = await self._round()

@@ -13,7 +13,7 @@ class Cut:
     """The part of new output ids that counts, and why the output ends there, if it does."""
 
     token_ids: Sequence[int]
-    finish_reason: generation_pb2.FinishReason | None
+    finish_reason: generation_pb2.FinishReason.ValueType | None
 
 
 def cut_output(token_ids: Sequence[int], *, room: int, stop_token_ids: Collection[int]) -> Cut:

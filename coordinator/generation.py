@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from opentelemetry.trace import Span
@@ -33,7 +33,7 @@ class Generation:
         *,
         pools: Pools,
         draft_timeout_s: float,
-        draft_mode: draft_pb2.DraftMode,
+        draft_mode: draft_pb2.DraftMode.ValueType,
         span: Span,
     ) -> None:
         self._plan = plan
@@ -66,7 +66,7 @@ class Generation:
         """Counts and times so far."""
         return self._loop.statistics
 
-    async def run(self) -> AsyncIterator[generation_pb2.GenerateResponse]:
+    async def run(self) -> AsyncGenerator[generation_pb2.GenerateResponse, None]:
         """Yields chunks as tokens are decided, then the summary."""
         plan = self._plan
         offset = len(plan.resumed_token_ids)
@@ -82,7 +82,7 @@ class Generation:
                         yield self._chunk(cut.token_ids, offset)
                         offset += len(cut.token_ids)
                         finish = cut.finish_reason
-            yield self._summary(finish, offset)
+            yield self._summary(finish or generation_pb2.FINISH_REASON_UNSPECIFIED, offset)
         finally:
             await self._close()
 
@@ -95,14 +95,14 @@ class Generation:
         elapsed_s = time.perf_counter() - self._started
         self.statistics.time_to_first_token_ms = elapsed_s * 1000
 
-    def _chunk(self, token_ids: object, offset: int) -> generation_pb2.GenerateResponse:
+    def _chunk(self, token_ids: Sequence[int], offset: int) -> generation_pb2.GenerateResponse:
         text = self._detokenizer.push(token_ids) if self._detokenizer else ""
         return generation_pb2.GenerateResponse(
             chunk=generation_pb2.OutputChunk(offset=offset, token_ids=token_ids, text=text)
         )
 
     def _summary(
-        self, finish: generation_pb2.FinishReason | None, output_tokens: int
+        self, finish: generation_pb2.FinishReason.ValueType, output_tokens: int
     ) -> generation_pb2.GenerateResponse:
         plan = self._plan
         return generation_pb2.GenerateResponse(
@@ -131,7 +131,7 @@ def _verify_open(plan: GenerationPlan) -> target_pb2.VerifyOpen:
 
 
 def _draft_open(
-    plan: GenerationPlan, *, mode: draft_pb2.DraftMode, model: model_pb2.GetModelResponse
+    plan: GenerationPlan, *, mode: draft_pb2.DraftMode.ValueType, model: model_pb2.GetModelResponse
 ) -> draft_pb2.DraftOpen:
     """The draft gets a seed of its own, never the request's, and none when it draws nothing."""
     sampling = common_pb2.SamplingParams()

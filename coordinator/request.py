@@ -20,7 +20,7 @@ class RequestLimits:
 
     max_new_tokens: int
     draft_length: int
-    speculation: generation_pb2.SpeculationMode
+    speculation: generation_pb2.SpeculationMode.ValueType
 
 
 class RequestPlanner:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ class GenerationTerms:
     limits: RequestLimits
     max_generations: int
     draft_timeout_s: float
-    draft_mode: draft_pb2.DraftMode
+    draft_mode: draft_pb2.DraftMode.ValueType
 
 
 class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
@@ -43,7 +43,7 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
 
     async def Generate(  # noqa: N802
         self, request: generation_pb2.GenerateRequest, context: ServicerContext
-    ) -> AsyncIterator[generation_pb2.GenerateResponse]:
+    ) -> AsyncGenerator[generation_pb2.GenerateResponse, None]:
         """Streams one generation."""
         if self._running >= self._terms.max_generations:
             raise Exhausted(
@@ -87,7 +87,7 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
 
     async def _generate(
         self, request: generation_pb2.GenerateRequest, span: Span
-    ) -> AsyncIterator[generation_pb2.GenerateResponse]:
+    ) -> AsyncGenerator[generation_pb2.GenerateResponse, None]:
         model = self._pools.target_model()
         planner = RequestPlanner(model, self._pools.tokenizer, self._terms.limits)
         plan = await planner.plan(request)

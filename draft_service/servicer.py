@@ -19,7 +19,7 @@ from outrider.worker.checks import check_open, check_round, first_message
 from outrider.worker.runtime import Runtime
 from outrider.worker.sampling import sampling_options
 from outrider.worker.slot import WorkerSlot
-from outrider.worker.stream import RoundStream
+from outrider.worker.stream import RoundHandler, RoundStream
 
 DraftRuntime = Runtime[DraftJob, DraftResult | StateLost]
 
@@ -51,7 +51,11 @@ class DraftServicer(draft_pb2_grpc.DraftServiceServicer):
                 yield answer
 
 
-class DraftHandler:
+class DraftHandler(
+    RoundHandler[
+        draft_pb2.DraftRequest, draft_pb2.DraftRound, DraftJob, DraftResult, draft_pb2.DraftResponse
+    ]
+):
     """Turns Rounds into drafting jobs and their results into Proposals."""
 
     span_name = telemetry.DRAFT_ROUND_SPAN
@@ -60,6 +64,10 @@ class DraftHandler:
         self._runtime = runtime
         self._terms = terms
         self._next_node_id = 1
+
+    def round_of(self, request: draft_pb2.DraftRequest) -> draft_pb2.DraftRound | None:
+        """The Round in a message, if it holds one."""
+        return request.round if request.HasField("round") else None
 
     def job(self, message: draft_pb2.DraftRound, binding: Binding) -> DraftJob:
         """The job of a round. Raises InvalidRequest or OutOfRange."""

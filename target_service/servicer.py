@@ -17,7 +17,7 @@ from outrider.worker.checks import check_open, check_round, first_message
 from outrider.worker.runtime import Runtime
 from outrider.worker.sampling import sampling_options
 from outrider.worker.slot import WorkerSlot
-from outrider.worker.stream import RoundStream
+from outrider.worker.stream import RoundHandler, RoundStream
 from target_service.messages import proposed_token
 from target_service.verification import VerdictResult, VerifyJob, VerifyTerms
 
@@ -52,7 +52,15 @@ class TargetServicer(target_pb2_grpc.TargetServiceServicer):
                 yield answer
 
 
-class VerifyHandler:
+class VerifyHandler(
+    RoundHandler[
+        target_pb2.VerifyRequest,
+        target_pb2.VerifyRound,
+        VerifyJob,
+        VerdictResult,
+        target_pb2.VerifyResponse,
+    ]
+):
     """Turns Rounds into verification jobs and their results into Verdicts."""
 
     span_name = telemetry.TARGET_ROUND_SPAN
@@ -63,6 +71,10 @@ class VerifyHandler:
         self._runtime = runtime
         self._terms = terms
         self._max_draft_length = max_draft_length
+
+    def round_of(self, request: target_pb2.VerifyRequest) -> target_pb2.VerifyRound | None:
+        """The Round in a message, if it holds one."""
+        return request.round if request.HasField("round") else None
 
     def job(self, message: target_pb2.VerifyRound, binding: Binding) -> VerifyJob:
         """The job of a round. Raises InvalidRequest, OutOfRange or NotSupported."""

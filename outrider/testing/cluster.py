@@ -39,7 +39,9 @@ class WorkerPlan:
     max_tokens: int = 1_000_000
     lease_s: float = 30.0
 
-    def describe(self, role: model_pb2.WorkerRole, *, max_draft_length: int) -> ModelDescription:
+    def describe(
+        self, role: model_pb2.WorkerRole.ValueType, *, max_draft_length: int
+    ) -> ModelDescription:
         """The description of one process's worth of this model."""
         return ModelDescription(
             name="scripted",
@@ -151,7 +153,7 @@ async def running_cluster(
     *,
     cut: CandidateCut | None = None,
     max_draft_length: int = 16,
-    **settings: object,
+    **settings: Any,
 ) -> AsyncIterator[Cluster]:
     """The three services, ready: the draft is paired, or refused, when this is entered.
 
@@ -165,7 +167,7 @@ async def running_cluster(
                 listen=LOOPBACK,
                 target_address=target_server.rpc.address,
                 draft_address=draft_server.rpc.address if draft_server else "",
-                **{"draft_timeout_ms": 10_000, **settings},  # type: ignore[arg-type]
+                **{"draft_timeout_ms": 10_000, **settings},
             )
         )
         await coordinator.start()

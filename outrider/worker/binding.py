@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from outrider.engine.handles import HandleTable
 from outrider.errors import InvalidRequest
@@ -26,7 +27,7 @@ class Binding:
 
 @asynccontextmanager
 async def bound_handle(
-    runtime: Runtime, requested: common_pb2.KvHandle, *, scope: bytes
+    runtime: Runtime[Any, Any], requested: common_pb2.KvHandle, *, scope: bytes
 ) -> AsyncIterator[Binding]:
     """Pins the requested state, or new state where there is none of that name.
 
@@ -55,7 +56,7 @@ async def bound_handle(
         runtime.open_streams -= 1
 
 
-def _let_go(runtime: Runtime, action) -> None:  # type: ignore[no-untyped-def]
+def _let_go(runtime: Runtime[Any, Any], action: Callable[[HandleTable], None]) -> None:
     """Hands the action to the model thread without waiting: the caller is being cancelled."""
     task = asyncio.ensure_future(runtime.on_model_thread(action))
     runtime.background.add(task)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -10,7 +10,6 @@ from outrider import PROTOCOL_VERSION, __version__
 from outrider.rpc.server import ServicerContext
 from outrider.tokenizer_files import TokenizerFiles
 from outrider.v1 import model_pb2, model_pb2_grpc
-from outrider.worker.slot import WorkerSlot
 
 PIECE_BYTES = 1 << 20
 
@@ -20,7 +19,7 @@ class ModelDescription:
     """What GetModel tells; constant for the life of the process."""
 
     name: str
-    role: model_pb2.WorkerRole
+    role: model_pb2.WorkerRole.ValueType
     weights_digest: str
     vocabulary_size: int
     context_length: int
@@ -64,22 +63,23 @@ class Described(Protocol):
 
 
 class ModelServicer(model_pb2_grpc.ModelServiceServicer):
-    """Serves the description of the worker in its slot."""
+    """Serves the description of a worker."""
 
-    def __init__(self, slot: WorkerSlot[Described]) -> None:
-        self._slot = slot
+    def __init__(self, worker: Callable[[], Described]) -> None:
+        """`worker` gives the loaded worker; it raises PoolUnavailable while there is none."""
+        self._worker = worker
 
     async def GetModel(  # noqa: N802
         self, request: model_pb2.GetModelRequest, context: ServicerContext
     ) -> model_pb2.GetModelResponse:
         """The model's description. UNAVAILABLE while it loads."""
-        return self._slot.get().description.to_message()
+        return self._worker().description.to_message()
 
     async def GetTokenizer(  # noqa: N802
         self, request: model_pb2.GetTokenizerRequest, context: ServicerContext
     ) -> AsyncIterator[model_pb2.GetTokenizerResponse]:
         """The tokenizer's files in pieces, one file after another."""
-        tokenizer = self._slot.get().description.tokenizer
+        tokenizer = self._worker().description.tokenizer
         for name, content in tokenizer.files.items():
             for start in range(0, max(1, len(content)), PIECE_BYTES):
                 yield model_pb2.GetTokenizerResponse(
@@ -92,4 +92,4 @@ class ModelServicer(model_pb2_grpc.ModelServiceServicer):
         self, request: model_pb2.ModelServiceGetStatusRequest, context: ServicerContext
     ) -> model_pb2.ModelServiceGetStatusResponse:
         """Load and memory at this moment."""
-        return await self._slot.get().status()
+        return await self._worker().status()

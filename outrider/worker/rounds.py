@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -65,7 +65,7 @@ class _Live(Generic[RoundT, ResultT]):
 
 async def run_rounds(
     rounds: AsyncIterator[RoundT], submit: Callable[[RoundT], Ticket[ResultT]]
-) -> AsyncIterator[Outcome[RoundT, ResultT]]:
+) -> AsyncGenerator[Outcome[RoundT, ResultT], None]:
     """Runs the rounds of one stream through the model thread; yields what became of each.
 
     Ends when `rounds` ends and the last round is answered. Raises what `rounds`, `submit` or a

@@ -19,7 +19,8 @@ _OPTIONAL_FIELDS = (
 
 def sampling_options(params: common_pb2.SamplingParams) -> SamplingOptions:
     """The options of one stream; a field that is unset takes its default, 0 stays 0."""
-    given = {name: getattr(params, name) for name in _OPTIONAL_FIELDS if params.HasField(name)}
+    set_fields = {field.name for field, _ in params.ListFields()}
+    given = {name: getattr(params, name) for name in _OPTIONAL_FIELDS if name in set_fields}
     return SamplingOptions(
         **given,
         logit_bias=dict(params.logit_bias),

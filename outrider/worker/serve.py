@@ -10,6 +10,7 @@ import structlog
 
 from outrider import telemetry
 from outrider.engine.loading import LoadedModel, load_model
+from outrider.engine.model_files import Role
 from outrider.engine.warm_up import warm_up
 from outrider.rpc.ready import announce
 from outrider.rpc.server import Listener, stop_signal
@@ -32,7 +33,7 @@ async def serve_worker(kind: WorkerKind[JobT, ResultT], settings: WorkerSettings
     """Serves until SIGTERM or SIGINT; the exit code. Raises ListenError and ModelLoadError."""
     stopping = stop_signal()
     replica_id = secrets.token_hex(8)
-    role = model_pb2.WorkerRole.Name(kind.role).removeprefix("WORKER_ROLE_").lower()
+    role = _role(kind)
     flush_traces = telemetry.configure(f"outrider-{role}", replica_id=replica_id)
     tls = TlsFiles(settings.tls_cert, settings.tls_key, settings.tls_ca)
     server = WorkerServer(kind, Listener(settings.listen, tls))
@@ -61,7 +62,7 @@ async def serve_worker(kind: WorkerKind[JobT, ResultT], settings: WorkerSettings
     return 0
 
 
-def _load(kind: WorkerKind[JobT, ResultT], settings: WorkerSettings, role: str) -> LoadedModel:
+def _load(kind: WorkerKind[JobT, ResultT], settings: WorkerSettings, role: Role) -> LoadedModel:
     loaded = load_model(
         settings.model,
         role=role,
@@ -74,6 +75,10 @@ def _load(kind: WorkerKind[JobT, ResultT], settings: WorkerSettings, role: str) 
     )
     warm_up(loaded.model, WARM_UP_ROWS)
     return loaded
+
+
+def _role(kind: WorkerKind[JobT, ResultT]) -> Role:
+    return "target" if kind.role == model_pb2.WORKER_ROLE_TARGET else "draft"
 
 
 def _describe(

@@ -28,7 +28,7 @@ MODEL_SERVICE = "outrider.v1.ModelService"
 class WorkerKind(Generic[JobT, ResultT]):
     """What makes a worker a draft or a target."""
 
-    role: model_pb2.WorkerRole
+    role: model_pb2.WorkerRole.ValueType
     service_name: str
     register: Callable[[aio.Server, WorkerSlot[Runtime[JobT, ResultT]]], None]
     start_work: Callable[[JobT, Model, HandleTable], Work[ResultT]]
@@ -49,7 +49,7 @@ class WorkerServer(Generic[JobT, ResultT]):
         self.rpc = RpcServer(listener, service_names=kind.service_names)
         kind.register(self.rpc.grpc_server, self._slot)
         model_pb2_grpc.add_ModelServiceServicer_to_server(
-            ModelServicer(self._slot), self.rpc.grpc_server
+            ModelServicer(self._slot.get), self.rpc.grpc_server
         )
 
     @property

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Generic, Protocol, TypeVar
 
@@ -25,14 +26,6 @@ class RoundMessage(Protocol):
     def trace(self) -> common_pb2.TraceContext: ...
 
 
-class RequestMessage(Protocol):
-    """A message of either contract after the first."""
-
-    @property
-    def round(self) -> RoundMessage: ...
-    def HasField(self, field_name: str, /) -> bool: ...  # noqa: N802
-
-
 class ResponseMessage(Protocol):
     """An answer of either contract."""
 
@@ -44,44 +37,48 @@ class ResponseMessage(Protocol):
     def progress(self) -> common_pb2.Progress: ...
 
 
-RequestT = TypeVar("RequestT", bound=RequestMessage)
+RequestT = TypeVar("RequestT")
 RoundT = TypeVar("RoundT", bound=RoundMessage)
 JobT = TypeVar("JobT")
 ResultT = TypeVar("ResultT")
 ResponseT = TypeVar("ResponseT", bound=ResponseMessage)
 
 
-class RoundHandler(Protocol[RoundT, JobT, ResultT, ResponseT]):
+class RoundHandler(ABC, Generic[RequestT, RoundT, JobT, ResultT, ResponseT]):
     """What differs between drafting and verifying."""
 
     span_name: str
 
+    @abstractmethod
+    def round_of(self, request: RequestT) -> RoundT | None:
+        """The Round in a message; None when it holds something else."""
+
+    @abstractmethod
     def job(self, message: RoundT, binding: Binding) -> JobT:
         """The work of a round. Raises InvalidRequest for a round that makes no sense."""
-        ...
 
+    @abstractmethod
     def drafted(self, message: RoundT, result: ResultT) -> int:
         """How many draft tokens the round was about, for its span."""
-        ...
 
+    @abstractmethod
     def response(self, number: int) -> ResponseT:
         """An empty answer to that round."""
-        ...
 
+    @abstractmethod
     def fill(
         self, response: ResponseT, message: RoundT, done: Done[ResultT], binding: Binding
     ) -> None:
         """Puts the result into the answer."""
-        ...
 
 
-class RoundStream(Generic[RoundT, JobT, ResultT, ResponseT]):
+class RoundStream(Generic[RequestT, RoundT, JobT, ResultT, ResponseT]):
     """Serves the rounds of one stream."""
 
     def __init__(
         self,
         runtime: Runtime[JobT, ResultT | StateLost],
-        handler: RoundHandler[RoundT, JobT, ResultT, ResponseT],
+        handler: RoundHandler[RequestT, RoundT, JobT, ResultT, ResponseT],
     ) -> None:
         self._runtime = runtime
         self._handler = handler
@@ -93,7 +90,7 @@ class RoundStream(Generic[RoundT, JobT, ResultT, ResponseT]):
         *,
         handle: common_pb2.KvHandle,
         scope: bytes,
-    ) -> AsyncIterator[ResponseT]:
+    ) -> AsyncGenerator[ResponseT, None]:
         """One answer or more for each round, on state that is pinned meanwhile."""
         async with bound_handle(self._runtime, handle, scope=scope) as binding:
 
@@ -103,7 +100,7 @@ class RoundStream(Generic[RoundT, JobT, ResultT, ResponseT]):
                 return self._runtime.loop.submit(job)
 
             try:
-                async with aclosing(run_rounds(_rounds(requests), submit)) as outcomes:
+                async with aclosing(run_rounds(self._rounds(requests), submit)) as outcomes:
                     async for outcome in outcomes:
                         yield self._answer(outcome, binding)
             finally:
@@ -145,9 +142,9 @@ class RoundStream(Generic[RoundT, JobT, ResultT, ResponseT]):
         if trace is not None:
             trace.answered(timings, tokens=self._handler.drafted(outcome.round, result))
 
-
-async def _rounds(requests: AsyncIterator[RequestT]) -> AsyncIterator[RoundMessage]:
-    async for request in requests:
-        if not request.HasField("round"):
-            raise InvalidRequest("round", "set in every message after the first")
-        yield request.round
+    async def _rounds(self, requests: AsyncIterator[RequestT]) -> AsyncIterator[RoundT]:
+        async for request in requests:
+            message = self._handler.round_of(request)
+            if message is None:
+                raise InvalidRequest("round", "set in every message after the first")
+            yield message

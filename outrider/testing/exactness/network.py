@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from draft_service.proposal import CandidateCut
 from outrider.engine.sampling_options import SamplingOptions
@@ -58,7 +59,7 @@ class NetworkDecoder:
 
 @contextmanager
 def network_decoder(
-    pair: TablePair, *, cut: CandidateCut | None = None, **settings: object
+    pair: TablePair, *, cut: CandidateCut | None = None, **settings: Any
 ) -> Iterator[NetworkDecoder]:
     """A decoder over services that serve a pair of tables; they run in a thread of their own."""
     loop = asyncio.new_event_loop()
