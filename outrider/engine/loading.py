@@ -107,14 +107,20 @@ def _read(files: ModelFiles, numbers: torch.dtype) -> PreTrainedModel:
             use_safetensors=True,
             trust_remote_code=False,
             local_files_only=True,
+            ignore_mismatched_sizes=True,
             output_loading_info=True,
         )
     except Exception as error:
         raise ModelLoadError(f"{files.folder}: {type(error).__name__}: {error}") from error
-    # transformers fills what is missing with random numbers.
+    # transformers fills what is missing or misshapen with random numbers.
     if info["missing_keys"]:
-        missing = min(info["missing_keys"])
-        raise ModelLoadError(f"{files.folder}: the weights lack {missing}")
+        raise ModelLoadError(f"{files.folder}: the weights lack {min(info['missing_keys'])}")
+    if info["mismatched_keys"]:
+        name, found, expected = min(info["mismatched_keys"], key=str)
+        raise ModelLoadError(
+            f"{files.folder}: the weight {name} has shape {tuple(found)}, "
+            f"the configuration asks for {tuple(expected)}"
+        )
     loaded: PreTrainedModel = model.eval()
     return loaded
 
