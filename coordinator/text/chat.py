@@ -52,15 +52,16 @@ class ChatTemplate:
             ) from error
 
     def _render(self, messages: list[dict[str, Any]]) -> str:
+        values = {
+            **self._special_tokens,
+            "messages": messages,
+            "tools": None,
+            "documents": None,
+            "add_generation_prompt": True,
+        }
         pieces = []
         length = 0
-        for piece in self._template.generate(
-            **self._special_tokens,
-            messages=messages,
-            tools=None,
-            documents=None,
-            add_generation_prompt=True,
-        ):
+        for piece in self._template.generate(values):
             length += len(piece)
             if length > LONGEST_PROMPT:
                 raise InvalidRequest(
