@@ -1,0 +1,93 @@
+"""A coordinator that writes down each of its rounds.
+
+`python -m benchmarks.recording_coordinator FILE --flag=value …`, with the flags of
+`outrider serve coordinator`. The records are in FILE once it has stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import coordinator.decode as decode
+from coordinator.main import serve_coordinator
+from coordinator.statistics import SpeculationStatistics
+from outrider.settings import CoordinatorSettings, load_settings
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRecord:
+    """One round. Times in microseconds; `ended_us` by a clock of the coordinator's."""
+
+    generation: int
+    ended_us: float
+    round_us: float
+    model_us: float
+    queue_us: float
+    drafted: bool
+
+    @property
+    def hop_us(self) -> float:
+        """The round's time less the forward and sampling time that both workers report."""
+        return self.round_us - self.model_us
+
+
+def read_records(path: Path) -> list[RoundRecord]:
+    """The records of a coordinator that has stopped."""
+    return [RoundRecord(**fields) for fields in json.loads(path.read_text())]
+
+
+def cycles(records: Sequence[RoundRecord]) -> Iterator[tuple[float, RoundRecord]]:
+    """Each round but a generation's first, with the time from the end of the one before to its own
+    end, in microseconds: text and streaming included."""
+    for before, record in pairwise(records):
+        if before.generation == record.generation:
+            yield record.ended_us - before.ended_us, record
+
+
+def recording(records: list[RoundRecord]) -> type[SpeculationStatistics]:
+    """Statistics that append each timed round to `records`."""
+
+    class RecordedStatistics(SpeculationStatistics):
+        def count_time(self, *, round_ms: float, target: Any, draft: Any) -> None:
+            ended_us = time.perf_counter() * 1e6
+            super().count_time(round_ms=round_ms, target=target, draft=draft)
+            parts = [target, draft] if draft is not None else [target]
+            records.append(
+                RoundRecord(
+                    generation=id(self),
+                    ended_us=ended_us,
+                    round_us=round_ms * 1000,
+                    model_us=sum(part.forward_us + part.sampling_us for part in parts),
+                    queue_us=sum(part.queue_us for part in parts),
+                    drafted=draft is not None,
+                )
+            )
+
+    return RecordedStatistics
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Serves until SIGTERM; the exit code."""
+    path, *flags = arguments
+    pairs = (flag.removeprefix("--").split("=", 1) for flag in flags)
+    settings = load_settings(
+        CoordinatorSettings, {name.replace("-", "_"): value for name, value in pairs}
+    )
+    records: list[RoundRecord] = []
+    decode.SpeculationStatistics = recording(records)  # type: ignore[misc]
+    try:
+        return asyncio.run(serve_coordinator(settings))
+    finally:
+        Path(path).write_text(json.dumps([asdict(record) for record in records]))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

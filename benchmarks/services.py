@@ -1,0 +1,137 @@
+"""The services as processes of their own, placed on cores, for the length of a measurement."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from outrider.cli.client import Client
+from outrider.cli.deployment import Deployment, ServicePlan
+
+PAIRING_TIMEOUT_S = 60.0
+GRACE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Which cores the processes may use, and how many threads each model has.
+
+    The draft and the coordinator share cores. The client (this process) shares the target's: it
+    takes a chunk while the draft works, when the target has nothing to do.
+    """
+
+    target_cores: frozenset[int]
+    other_cores: frozenset[int]
+    threads: int
+
+    @property
+    def words(self) -> str:
+        """For the note of a row."""
+        if self.target_cores.isdisjoint(self.other_cores):
+            return (
+                f"target alone on {_count(self.target_cores)}, draft and coordinator on another, "
+                f"{self.threads} thread each"
+            )
+        return f"not pinned, {self.threads} threads per model on {_count(self.target_cores)}"
+
+
+def pinned() -> Placement:
+    """The last core for draft and coordinator, the one before it for the target."""
+    cores = sorted(os.sched_getaffinity(0))
+    return Placement(
+        target_cores=frozenset(cores[-2:-1]), other_cores=frozenset(cores[-1:]), threads=1
+    )
+
+
+def unpinned() -> Placement:
+    """As `outrider up` does it: every process may use every core."""
+    cores = frozenset(os.sched_getaffinity(0))
+    return Placement(target_cores=cores, other_cores=cores, threads=len(cores))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Programs:
+    """What runs: the words after `python -m` of each service, without its addresses."""
+
+    target: Sequence[str]
+    draft: Sequence[str]
+    coordinator: Sequence[str]
+
+
+def embedded_programs(*, dtype: str, threads: int) -> Programs:
+    """The three real services with the embedded pair."""
+    worker = [f"--dtype={dtype}", f"--threads={threads}", "--listen=127.0.0.1:0"]
+    return Programs(
+        target=["outrider", "serve", "--end-with-input", "target", *worker],
+        draft=["outrider", "serve", "--end-with-input", "draft", *worker],
+        coordinator=["outrider", "serve", "--end-with-input", "coordinator"],
+    )
+
+
+@contextmanager
+def running_services(programs: Programs, placement: Placement) -> Iterator[Client]:
+    """A client of a coordinator whose draft is paired; all processes end with the block."""
+    own_cores = os.sched_getaffinity(0)
+    with (
+        tempfile.TemporaryDirectory(prefix="outrider-bench-") as folder,
+        Deployment(Path(folder), _Silent(), grace_s=GRACE_S) as deployment,
+    ):
+        workers = deployment.start(
+            [
+                _plan("target", programs.target, placement.target_cores),
+                _plan("draft", programs.draft, placement.other_cores),
+            ]
+        )
+        words = [
+            *programs.coordinator,
+            "--listen=127.0.0.1:0",
+            f"--target-address={workers['target']}",
+            f"--draft-address={workers['draft']}",
+            # No round is to go without its draft because a neighbour took the core.
+            "--draft-timeout-ms=10000",
+        ]
+        plan = _plan("coordinator", words, placement.other_cores)
+        address = deployment.start([plan])["coordinator"]
+        os.sched_setaffinity(0, placement.target_cores)
+        try:
+            with Client(address) as client:
+                _wait_for_draft(client)
+                yield client
+        finally:
+            os.sched_setaffinity(0, own_cores)
+
+
+class _Silent:
+    """Hears how the start goes and keeps it to itself."""
+
+    def starting(self, name: str) -> None:
+        """Says nothing."""
+
+    def line(self, name: str, text: str) -> None:
+        """Says nothing: the log file has it."""
+
+    def ready(self, name: str, address: str, seconds: float) -> None:
+        """Says so."""
+        print(f"  {name} serves at {address} after {seconds:.1f} s", file=sys.stderr, flush=True)
+
+
+def _plan(name: str, words: Sequence[str], cores: frozenset[int]) -> ServicePlan:
+    return ServicePlan(name=name, command=[sys.executable, "-m", *words], cpus=cores)
+
+
+def _wait_for_draft(client: Client) -> None:
+    deadline = time.monotonic() + PAIRING_TIMEOUT_S
+    while not client.status().drafts[0].usable:
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"no usable draft: {client.status().drafts[0].reason}")
+        time.sleep(0.1)
+
+
+def _count(cores: frozenset[int]) -> str:
+    return "1 core" if len(cores) == 1 else f"{len(cores)} cores"
