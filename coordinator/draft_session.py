@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import structlog
 from grpc import aio
 
 from coordinator.calls import CLOSED_CALL_ERRORS, finish_call
@@ -15,6 +16,8 @@ from outrider.prefix import TokenPrefix
 from outrider.v1 import common_pb2, draft_pb2, draft_pb2_grpc
 
 DraftCall: TypeAlias = "aio.StreamStreamCall[draft_pb2.DraftRequest, draft_pb2.DraftResponse]"
+
+log = structlog.get_logger(__name__)
 
 MAX_REPLAYS_PER_ROUND = 3
 FIRST_BACKOFF_S = 0.25
@@ -183,7 +186,11 @@ class DraftSession:
         self._asked = None
         try:
             answer = asked.answer.result()
-        except (aio.AioRpcError, DraftGoneError, *CLOSED_CALL_ERRORS):
+        except (aio.AioRpcError, DraftGoneError, asyncio.CancelledError, *CLOSED_CALL_ERRORS):
+            self._disconnect()
+            return None
+        except Exception:
+            log.exception("a draft's answer could not be read")
             self._disconnect()
             return None
         self._backoff_s = FIRST_BACKOFF_S

@@ -302,3 +302,23 @@ async def test_a_target_that_restarts_serves_the_request_sent_again() -> None:
                 await asyncio.sleep(0.1)
     assert received + rest.token_ids == await alone()
     assert rest.chunks[0].offset == len(received)
+
+
+async def test_a_cancelled_draft_call_costs_the_round_its_drafts() -> None:
+    async with running_cluster(WorkerPlan(table()), WorkerPlan(table())) as cluster:
+        received: list[int] = []
+        cancelled = False
+        async for response in cluster.stub.Generate(request()):
+            if response.HasField("summary"):
+                speculation = response.summary.speculation
+                break
+            received.extend(response.chunk.token_ids)
+            if len(received) > 10 and not cancelled:
+                cancelled = True
+                for task in asyncio.all_tasks():
+                    if "DraftSession._exchange" in repr(task.get_coro()):
+                        task.cancel()
+                await cluster.coordinator.pools.draft.channel.close()  # type: ignore[union-attr]
+    assert received == await alone()
+    assert cancelled
+    assert speculation.draft_missed_rounds > 0
