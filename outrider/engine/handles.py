@@ -10,54 +10,15 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from outrider.engine.kv_state import HandleStatus, KvState, StateLost
 from outrider.engine.model import Sequence
 from outrider.errors import Exhausted, InvalidRequest
 
+__all__ = ["HandleStatus", "HandleTable", "StateLost"]
+
 LEASE_S = 30.0
 RETRY_AFTER_S = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class StateLost:
-    """The state does not go on from there; it still has the first `kept_length` ids."""
-
-    kept_length: int
-
-
-@dataclass(frozen=True, slots=True)
-class HandleStatus:
-    """Handles pinned by a stream, handles kept as cache, and the KV state of both."""
-
-    in_use: int
-    leased: int
-    kv_tokens: int
-    kv_bytes: int
-
-
-@dataclass(slots=True)
-class _State:
-    """One KV state. `owner` None: its stream broke. `since`: the last sign of life.
-
-    A state whose stream is open but silent keeps its owner, so that the stream may come back to
-    it; `sequence` None: nothing but the name and the owner is left.
-    """
-
-    sequence: Sequence | None
-    scope: bytes
-    owner: str | None
-    since: float
-    pinned: bool = True
-    seen_length: int = 0
-
-    @property
-    def length(self) -> int:
-        return 0 if self.sequence is None else len(self.sequence.prefix)
-
-    @property
-    def cached(self) -> bool:
-        return not self.pinned and self.sequence is not None
 
 
 class HandleTable:
@@ -82,7 +43,7 @@ class HandleTable:
         self._max_tokens = max_tokens
         self._lease_s = lease_s
         self._clock = clock
-        self._states: dict[str, _State] = {}
+        self._states: dict[str, KvState] = {}
 
     def open(self, handle_id: str | None, *, owner: str, scope: bytes) -> str:
         """Pins state for a stream and returns its handle id, 32 hexadecimal digits.
@@ -97,7 +58,7 @@ class HandleTable:
             return handle_id
         self._make_room_for_state(None)
         new_id = secrets.token_hex(16)
-        self._states[new_id] = _State(self._new_sequence(), scope, owner, since=now)
+        self._states[new_id] = KvState(self._new_sequence(), scope, owner, since=now)
         return new_id
 
     def attach(
@@ -163,7 +124,7 @@ class HandleTable:
             kv_bytes=sum(state.sequence.kv_bytes for state in states if state.sequence),
         )
 
-    def _pin(self, state: _State, *, owner: str, now: float) -> None:
+    def _pin(self, state: KvState, *, owner: str, now: float) -> None:
         if not state.pinned and not state.cached:
             self._make_room_for_state(state)
         state.owner, state.pinned, state.since = owner, True, now
@@ -182,12 +143,12 @@ class HandleTable:
                 self._drop(handle_id)
         return now
 
-    def _make_room_for_state(self, besides: _State | None) -> None:
+    def _make_room_for_state(self, besides: KvState | None) -> None:
         while self._held() >= self._max_handles:
             if not self._evict_oldest(besides):
                 raise Exhausted("all KV handles are in use", retry_after_s=RETRY_AFTER_S)
 
-    def _make_room_for_tokens(self, growth: int, *, besides: _State) -> None:
+    def _make_room_for_tokens(self, growth: int, *, besides: KvState) -> None:
         while self._kv_tokens() + growth > self._max_tokens:
             if not self._evict_oldest(besides):
                 raise Exhausted("no room for more KV state", retry_after_s=RETRY_AFTER_S)
@@ -198,7 +159,7 @@ class HandleTable:
     def _kv_tokens(self) -> int:
         return sum(state.length for state in self._states.values())
 
-    def _evict_oldest(self, besides: _State | None) -> bool:
+    def _evict_oldest(self, besides: KvState | None) -> bool:
         cached = [
             (state.since, handle_id)
             for handle_id, state in self._states.items()
