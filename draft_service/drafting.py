@@ -17,13 +17,15 @@ class DraftTerms:
     """What an Open fixes for all rounds of its stream.
 
     `derived_seed` None: drafts are greedy, whatever the options say. Ids from
-    `vocabulary_size` on are never proposed.
+    `vocabulary_size` on are never proposed; committed ids go up to `committed_vocabulary_size`,
+    the target's, which may be more than the draft's model knows.
     """
 
     options: SamplingOptions
     derived_seed: int | None
     prompt_length: int
     vocabulary_size: int
+    committed_vocabulary_size: int
 
 
 @dataclass(frozen=True, slots=True)

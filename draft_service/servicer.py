@@ -79,7 +79,12 @@ class DraftHandler(
                 f"at most {LONGEST_DRAFT} behind the committed length",
                 got=message.draft_until_length,
             )
-        check_round(message, self._runtime.description, extra=extra)
+        check_round(
+            message,
+            self._runtime.description,
+            vocabulary_size=self._terms.committed_vocabulary_size,
+            extra=extra,
+        )
         return DraftJob(
             handle_id=binding.handle_id,
             owner=binding.owner,
@@ -138,4 +143,5 @@ def _terms(message: draft_pb2.DraftOpen, runtime: DraftRuntime) -> DraftTerms:
         derived_seed=None if greedy else message.derived_seed,
         prompt_length=message.prompt_length,
         vocabulary_size=min(own_size, message.vocabulary_size or own_size),
+        committed_vocabulary_size=message.vocabulary_size or own_size,
     )

@@ -79,7 +79,10 @@ class VerifyHandler(
     def job(self, message: target_pb2.VerifyRound, binding: Binding) -> VerifyJob:
         """The job of a round. Raises InvalidRequest, OutOfRange or NotSupported."""
         drafted = len(message.draft_tokens)
-        check_round(message, self._runtime.description, extra=drafted)
+        description = self._runtime.description
+        check_round(
+            message, description, vocabulary_size=description.vocabulary_size, extra=drafted
+        )
         if drafted > self._max_draft_length:
             raise InvalidRequest(
                 "round.draft_tokens", f"0 to {self._max_draft_length} tokens", got=drafted

@@ -63,6 +63,7 @@ class TransformersModel:
         self.vocabulary_size = vocabulary_size or int(self._config.vocab_size)
         self.context_length = context_length or int(self._config.max_position_embeddings)
         self.columns = Columns(self.vocabulary_size, draft_vocabulary)
+        self._embeddings = int(model.get_input_embeddings().num_embeddings)
         self.weights_bytes = sum(weight.nbytes for weight in model.parameters())
         self._head = None if draft_vocabulary is None else _head_rows(model, draft_vocabulary)
 
@@ -89,6 +90,8 @@ class TransformersModel:
         if len(sequence.prefix) + count > self.context_length:
             raise ValueError("beyond the context length")
         token_ids = torch.tensor([chunk.token_ids], device=self.device)
+        # A draft may be shown a target's extra tokens; what it makes of them only costs acceptance.
+        token_ids.clamp_(max=self._embeddings - 1)
         rows = self._logits(token_ids, sequence.cache, rows=chunk.rows)
         sequence.prefix.extend(chunk.token_ids)
         return rows

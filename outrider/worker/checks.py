@@ -69,15 +69,20 @@ def check_open(
     )
 
 
-def check_round(message: RoundMessage, description: ModelDescription, *, extra: int) -> None:
-    """`extra`: how many tokens the round may add behind the committed ones."""
+def check_round(
+    message: RoundMessage, description: ModelDescription, *, vocabulary_size: int, extra: int
+) -> None:
+    """Raises InvalidRequest or OutOfRange.
+
+    `vocabulary_size` bounds the committed ids; `extra` is how many tokens the round may add
+    behind them.
+    """
     if not message.committed_token_ids:
         raise InvalidRequest("round.committed_token_ids", "at least one id")
-    size = description.vocabulary_size
     for place, token_id in enumerate(message.committed_token_ids):
-        if token_id >= size:
+        if token_id >= vocabulary_size:
             raise InvalidRequest(
-                f"round.committed_token_ids[{place}]", f"0 to {size - 1}", got=token_id
+                f"round.committed_token_ids[{place}]", f"0 to {vocabulary_size - 1}", got=token_id
             )
     length = message.base_length + len(message.committed_token_ids) + extra
     if length > description.context_length:
