@@ -17,6 +17,7 @@ import structlog
 from grpc import aio
 
 from outrider.errors import InternalFailure, OutriderError
+from outrider.rpc.open_calls import OpenCalls
 from outrider.rpc.status import abort
 
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
@@ -27,7 +28,13 @@ log = structlog.get_logger(__name__)
 
 
 class ErrorInterceptor(aio.ServerInterceptor):
-    """OutriderError → its status; unknown exceptions → log and INTERNAL without their text."""
+    """OutriderError → its status; unknown exceptions → log and INTERNAL without their text.
+
+    A call counts as open until its handler has ended.
+    """
+
+    def __init__(self, open_calls: OpenCalls) -> None:
+        self._open_calls = open_calls
 
     async def intercept_service(
         self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
@@ -36,10 +43,10 @@ class ErrorInterceptor(aio.ServerInterceptor):
         handler = await continuation(handler_call_details)
         if handler is None:
             return handler
-        return wrap_handler(handler, handler_call_details.method)
+        return _wrap(handler, handler_call_details.method, self._open_calls)
 
 
-def wrap_handler(handler: Handler, method: str) -> Handler:
+def _wrap(handler: Handler, method: str, open_calls: OpenCalls) -> Handler:
     """The same handler, its exceptions mapped."""
     if handler.request_streaming and handler.response_streaming:
         behaviour, rebuild = handler.stream_stream, grpc.stream_stream_rpc_method_handler
@@ -50,30 +57,32 @@ def wrap_handler(handler: Handler, method: str) -> Handler:
     else:
         behaviour, rebuild = handler.unary_unary, grpc.unary_unary_rpc_method_handler
     if inspect.isasyncgenfunction(behaviour):
-        wrapped: Any = _wrap_generator(behaviour, method)
+        wrapped: Any = _wrap_generator(behaviour, method, open_calls)
     elif inspect.iscoroutinefunction(behaviour):
-        wrapped = _wrap_coroutine(behaviour, method)
+        wrapped = _wrap_coroutine(behaviour, method, open_calls)
     else:
         return handler
     return rebuild(wrapped, handler.request_deserializer, handler.response_serializer)
 
 
-def _wrap_coroutine(behaviour: Any, method: str) -> Any:
+def _wrap_coroutine(behaviour: Any, method: str, open_calls: OpenCalls) -> Any:
     async def call(request: Any, context: Context) -> Any:
         try:
-            return await behaviour(request, context)
+            with open_calls:
+                return await behaviour(request, context)
         except BaseException as error:
             await _end(error, context, method)
 
     return call
 
 
-def _wrap_generator(behaviour: Any, method: str) -> Any:
+def _wrap_generator(behaviour: Any, method: str, open_calls: OpenCalls) -> Any:
     async def stream(request: Any, context: Context) -> AsyncIterator[Any]:
         try:
-            async with aclosing(behaviour(request, context)) as responses:
-                async for response in responses:
-                    yield response
+            with open_calls:
+                async with aclosing(behaviour(request, context)) as responses:
+                    async for response in responses:
+                        yield response
         except BaseException as error:
             await _end(error, context, method)
 

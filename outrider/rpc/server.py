@@ -16,10 +16,14 @@ from grpc_reflection.v1alpha import reflection
 from outrider.rpc.error_interceptor import ErrorInterceptor
 from outrider.rpc.health import DrainingHealth
 from outrider.rpc.limits import MAX_MESSAGE_BYTES, server_options
+from outrider.rpc.open_calls import OpenCalls
 from outrider.rpc.request_size import RequestSizeInterceptor, transport_limit
 from outrider.rpc.tls import TlsFiles
 
 log = structlog.get_logger(__name__)
+
+LAST_STEPS_S = 2.0
+"""How long handlers may take to free what they held once their calls are over."""
 
 ServicerContext: TypeAlias = aio.ServicerContext[Any, Any]
 Serving = health_pb2.HealthCheckResponse
@@ -53,8 +57,12 @@ class RpcServer:
         """`service_names`: full names, such as `outrider.v1.DraftService`."""
         self._listener = listener
         self._health = DrainingHealth(tuple(service_names))
+        self._open_calls = OpenCalls()
         self.grpc_server = aio.server(
-            interceptors=[ErrorInterceptor(), RequestSizeInterceptor(listener.max_receive_bytes)],
+            interceptors=[
+                ErrorInterceptor(self._open_calls),
+                RequestSizeInterceptor(listener.max_receive_bytes),
+            ],
             options=server_options(
                 max_receive_bytes=transport_limit(listener.max_receive_bytes),
                 connection_age_s=listener.connection_age_s,
@@ -100,6 +108,7 @@ class RpcServer:
         """NOT_SERVING at once; open calls may finish within `grace_s`, new ones are refused."""
         await self._health.drain()
         await self.grpc_server.stop(grace_s)
+        await self._open_calls.wait_for_none(most_s=LAST_STEPS_S)
 
 
 def stop_signal() -> asyncio.Event:
