@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import replace
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -12,6 +11,7 @@ import grpc
 
 from outrider.rpc.limits import channel_options
 from outrider.rpc.status import RemoteError, remote_error
+from outrider.rpc.tls import TlsFiles
 from outrider.settings.addresses import is_loopback
 from outrider.v1 import generation_pb2, generation_pb2_grpc
 
@@ -42,15 +42,17 @@ class RequestError(ClientError):
 class Client:
     """One channel to a coordinator. Use it as a context manager."""
 
-    def __init__(self, address: str, *, tls_ca: Path | None = None) -> None:
-        """`address` is host:port. With `tls_ca`, a PEM file, the connection is TLS and the server
-        must have a certificate signed by it. Raises OSError when the file cannot be read."""
+    def __init__(self, address: str, *, tls: TlsFiles | None = None) -> None:
+        """`address` is host:port; `tls` with an authority makes the connection TLS.
+
+        Raises OSError when a PEM file cannot be read.
+        """
         self._address = address
         options = [*channel_options(), *_proxy_options(address)]
-        if tls_ca is None:
+        credentials = tls.channel_credentials() if tls is not None else None
+        if credentials is None:
             self._channel = grpc.insecure_channel(address, options=options)
         else:
-            credentials = grpc.ssl_channel_credentials(tls_ca.read_bytes())
             self._channel = grpc.secure_channel(address, credentials, options=options)
         self._stub = generation_pb2_grpc.GenerationServiceStub(self._channel)
 

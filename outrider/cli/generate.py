@@ -16,6 +16,7 @@ from outrider.cli.prompt import PromptError, read_prompt
 from outrider.cli.request import SamplingOptions, chat_prompt, speculation_params
 from outrider.cli.tables import generation_table
 from outrider.cli.terminal import ExitCode, fail, leave_broken_pipe, notice, notices
+from outrider.rpc.tls import TlsFiles
 from outrider.v1 import generation_pb2
 
 
@@ -43,6 +44,8 @@ def generate(
         bool, typer.Option("--json", help="Print one JSON object at the end instead of text.")
     ] = False,
     tls_ca: options.TlsCa = None,
+    tls_cert: options.TlsCert = None,
+    tls_key: options.TlsKey = None,
 ) -> None:
     """Answer a prompt, streamed.
 
@@ -76,7 +79,7 @@ def generate(
         request.chat.CopyFrom(chat_prompt(text, system=system))
     output: Output = JsonObject(sys.stdout) if as_json else StreamedText(sys.stdout)
     try:
-        with Client(address, tls_ca=tls_ca) as client:
+        with Client(address, tls=TlsFiles(tls_cert, tls_key, tls_ca)) as client:
             summary = _run(client, request, output)
     except KeyboardInterrupt:
         output.break_off()

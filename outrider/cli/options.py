@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -29,16 +29,25 @@ Address = Annotated[
         help="The coordinator to ask.",
     ),
 ]
+
+
+def _pem_file(variable: str, purpose: str) -> Any:
+    return typer.Option(
+        envvar=variable, metavar="FILE", dir_okay=False, exists=True, readable=True, help=purpose
+    )
+
+
 TlsCa = Annotated[
     Path | None,
-    typer.Option(
-        envvar="OUTRIDER_TLS_CA",
-        metavar="FILE",
-        dir_okay=False,
-        exists=True,
-        readable=True,
-        help="Connect with TLS; the server's certificate must be signed by this PEM file.",
-    ),
+    _pem_file("OUTRIDER_TLS_CA", "Connect with TLS; this PEM file must have signed the server's."),
+]
+TlsCert = Annotated[
+    Path | None,
+    _pem_file("OUTRIDER_TLS_CERT", "PEM file with a certificate for servers that ask for one."),
+]
+TlsKey = Annotated[
+    Path | None,
+    _pem_file("OUTRIDER_TLS_KEY", "PEM file with that certificate's private key."),
 ]
 Temperature = Annotated[
     float | None,

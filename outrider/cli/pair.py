@@ -7,10 +7,11 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from outrider.cli.deployment import Deployment, ServicePlan
 from outrider.cli.flags import flag_name
+from outrider.rpc.tls import TlsFiles
 from outrider.settings import (
     CoordinatorSettings,
     DraftSettings,
@@ -26,6 +27,7 @@ DRAFT_OFFSET, TARGET_OFFSET = 11, 21
 LARGEST_PORT = 65535 - TARGET_OFFSET
 
 Flags = Mapping[str, str]
+SettingsT = TypeVar("SettingsT", bound=ServiceSettings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,8 @@ class RunningPair:
     coordinator: str
     target: str
     draft: str | None
+    tls: TlsFiles
+    """What a client of the coordinator needs: files of the environment's TLS settings, if any."""
 
 
 def start_pair(deployment: Deployment, options: PairOptions) -> RunningPair:
@@ -59,7 +63,7 @@ def start_pair(deployment: Deployment, options: PairOptions) -> RunningPair:
 
     Raises SettingsError before anything is started, else as Deployment.start.
     """
-    check_settings(options)
+    settings = check_settings(options)
     workers = [_plan("target", _target_flags(options), options.pinned_cores[:-1])]
     if options.draft_model is not None:
         flags = _draft_flags(options, options.draft_model)
@@ -68,25 +72,32 @@ def start_pair(deployment: Deployment, options: PairOptions) -> RunningPair:
     target, draft = addresses["target"], addresses.get("draft")
     flags = _coordinator_flags(options, target=target, draft=draft or "")
     coordinator = _plan("coordinator", flags, options.pinned_cores[-1:])
-    return RunningPair(deployment.start([coordinator])["coordinator"], target, draft)
+    address = deployment.start([coordinator])["coordinator"]
+    tls = TlsFiles(settings.tls_cert, settings.tls_key, settings.tls_ca)
+    return RunningPair(address, target, draft, tls)
 
 
-def check_settings(options: PairOptions) -> None:
-    """Checks the settings of all services. Raises SettingsError naming all faults at once."""
-    kinds: list[tuple[type[ServiceSettings], Flags]] = [
-        (TargetSettings, _target_flags(options)),
-        (CoordinatorSettings, _coordinator_flags(options, target="", draft="")),
-    ]
-    if options.draft_model is not None:
-        kinds.append((DraftSettings, _draft_flags(options, options.draft_model)))
+def check_settings(options: PairOptions) -> CoordinatorSettings:
+    """The coordinator's settings, apart from the workers' addresses, once all services' are right.
+
+    Raises SettingsError naming all faults at once.
+    """
     faults: dict[str, None] = {}
-    for kind, flags in kinds:
+
+    def load(kind: type[SettingsT], flags: Flags) -> SettingsT | None:
         try:
-            load_settings(kind, flags)
+            return load_settings(kind, flags)
         except SettingsError as error:
             faults.update(dict.fromkeys(error.faults))
-    if faults:
+            return None
+
+    load(TargetSettings, _target_flags(options))
+    if options.draft_model is not None:
+        load(DraftSettings, _draft_flags(options, options.draft_model))
+    coordinator = load(CoordinatorSettings, _coordinator_flags(options, target="", draft=""))
+    if coordinator is None or faults:
         raise SettingsError(list(faults))
+    return coordinator
 
 
 def busy_ports(port: int) -> list[int]:

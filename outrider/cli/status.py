@@ -12,16 +12,19 @@ from outrider.cli.client import DEFAULT_ADDRESS, Client, ClientError
 from outrider.cli.plain import plain
 from outrider.cli.tables import coordinator_line, worker_table
 from outrider.cli.terminal import answers, fail
+from outrider.rpc.tls import TlsFiles
 
 
 def status(
     address: options.Address = DEFAULT_ADDRESS,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     tls_ca: options.TlsCa = None,
+    tls_cert: options.TlsCert = None,
+    tls_key: options.TlsKey = None,
 ) -> None:
     """Show pools, models, handles and acceptance."""
     try:
-        with Client(address, tls_ca=tls_ca) as client:
+        with Client(address, tls=TlsFiles(tls_cert, tls_key, tls_ca)) as client:
             state = client.status()
     except ClientError as error:
         fail(str(error))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import grpc
 import pytest
@@ -132,18 +135,53 @@ class ScriptedServer:
 
     address: str
     script: Script
+    stop: threading.Event
+    certificate: Path | None = None
+    key: Path | None = None
 
 
 @pytest.fixture
 def server() -> Iterator[ScriptedServer]:
-    """A grpc.aio server on a free port, on a loop of its own thread."""
-    script, started = Script(), Future()
+    """A server on a free port."""
+    with serving(Script()) as found:
+        yield found
+
+
+@pytest.fixture
+def secure_server(tmp_path: Path) -> Iterator[ScriptedServer]:
+    """A server that has the certificate `pair.pem` of its own authority and asks for another."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs the openssl command")
+    key, certificate = tmp_path / "key.pem", tmp_path / "pair.pem"
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
+    subject = ["-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*command.split(), *subject, *files], check=True, capture_output=True)
+    credentials = grpc.ssl_server_credentials(
+        [(key.read_bytes(), certificate.read_bytes())],
+        root_certificates=certificate.read_bytes(),
+        require_client_auth=True,
+    )
+    with serving(Script(), credentials) as found:
+        found.certificate, found.key = certificate, key
+        yield found
+
+
+@contextmanager
+def serving(
+    script: Script, credentials: grpc.ServerCredentials | None = None
+) -> Iterator[ScriptedServer]:
+    """Serves the script with grpc.aio, on a loop of a thread of its own."""
+    started: Future[int] = Future()
     stop = threading.Event()
 
     async def serve() -> None:
         aio_server = grpc.aio.server()
         generation_pb2_grpc.add_GenerationServiceServicer_to_server(script, aio_server)
-        port = aio_server.add_insecure_port("127.0.0.1:0")
+        if credentials is None:
+            port = aio_server.add_insecure_port("127.0.0.1:0")
+        else:
+            port = aio_server.add_secure_port("127.0.0.1:0", credentials)
         await aio_server.start()
         started.set_result(port)
         await asyncio.to_thread(stop.wait)
@@ -152,7 +190,7 @@ def server() -> Iterator[ScriptedServer]:
     thread = threading.Thread(target=asyncio.run, args=(serve(),))
     thread.start()
     try:
-        yield ScriptedServer(f"127.0.0.1:{started.result(timeout=10)}", script)
+        yield ScriptedServer(f"127.0.0.1:{started.result(timeout=10)}", script, stop)
     finally:
         stop.set()
         thread.join()

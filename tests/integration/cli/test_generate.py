@@ -223,6 +223,30 @@ def test_a_reader_that_leaves_ends_the_call_quietly(server: ScriptedServer) -> N
         assert process.stderr.read() == b""
 
 
+def test_a_lost_connection_is_a_failure_and_keeps_what_came(server: ScriptedServer) -> None:
+    server.script.endless = True
+    server.script.events.pop()
+    with _generate(server.address) as (process, output):
+        _read_for(output, b" more")
+        server.stop.set()
+        assert process.wait(timeout=30) == 1
+        assert process.stderr is not None
+        stderr = process.stderr.read().decode()
+        assert "outrider: " in stderr
+        assert "outrider up" not in stderr
+
+
+def test_tls_with_a_certificate_on_both_sides(
+    outrider: Outrider, secure_server: ScriptedServer
+) -> None:
+    generate = ("generate", "Hello", "--address", secure_server.address)
+    trust = ("--tls-ca", str(secure_server.certificate))
+    own = ("--tls-cert", str(secure_server.certificate), "--tls-key", str(secure_server.key))
+    assert outrider(*generate, *trust, *own).stdout == TEXT
+    assert outrider(*generate, *trust).returncode == 1
+    assert outrider(*generate).returncode == 1
+
+
 @contextmanager
 def _generate(
     address: str, *, terminal: bool = False
