@@ -116,7 +116,7 @@ class Comparer:
 
 def comparison_table(comparisons: Sequence[Comparison]) -> Table:
     """One row for each task and one of medians. Speeds leave out the first token."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_footer=True)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_footer=True)
     rows = [list(_figures(comparison)) for comparison in comparisons]
     medians = [_median(column) for column in zip(*rows, strict=True)]
     table.add_column("task", Text("median"))

@@ -37,6 +37,9 @@ TASKS = (
     Task("story", "Tell a short story about a lighthouse keeper and a storm."),
 )
 SEED = 1
+DRAFT_LENGTH = 1
+"""What pays on a CPU: there a draft token of the embedded pair costs a fifth of the forward that
+it may save, and further ones are accepted too seldom."""
 WARM_UP_TOKENS = 16
 PAIRING_TIMEOUT_S = 20.0
 GREEDY_UP_TO = 1e-5
@@ -50,13 +53,15 @@ def demo(
     max_new_tokens: Annotated[
         int, typer.Option(metavar="N", min=2, help="Most output tokens of each run.")
     ] = 96,
-    draft_length: options.DraftLength = None,
+    draft_length: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Draft tokens in each round.")
+    ] = DRAFT_LENGTH,
     target_model: options.TargetModel = "embedded",
     draft_model: options.DraftModel = "embedded",
     dtype: options.Dtype = None,
     threads: options.Threads = None,
 ) -> None:
-    """Run everything here, answer three prompts, compare with the target alone, stop.
+    """Run it all, answer three prompts, compare, stop.
 
     Each prompt is answered twice on the same servers, first with draft tokens and at once again
     by the target alone, after a warm-up of both. Speeds leave out the first token.
@@ -74,11 +79,12 @@ def demo(
         with stop_signals(), Deployment(run_folder, progress := StartProgress()) as deployment:
             with progress:
                 pair = start_pair(deployment, pair_options)
-            with Client(pair.coordinator) as client:
+            with Client(pair.coordinator, tls=pair.tls) as client:
                 _wait_for_draft(client)
                 comparisons = _compare(client, run_options)
                 dtype_used = client.status().targets[0].model.dtype
         answers().print(comparison_table(comparisons))
+        answers().print(Text(_terms(run_options, dtype=dtype_used)))
         answers().print(Text(_verdict(comparisons, temperature=temperature, dtype=dtype_used)))
     except KeyboardInterrupt:
         raise typer.Exit(ExitCode.INTERRUPTED) from None
@@ -120,6 +126,15 @@ def _compare(client: Client, run_options: RunOptions) -> list[Comparison]:
     return comparisons
 
 
+def _terms(options: RunOptions, *, dtype: str) -> str:
+    """What was compared."""
+    return (
+        f"One run each, one after the other, in {dtype} at temperature "
+        f"{options.sampling.temperature:g}, up to {options.max_new_tokens} tokens, draft length "
+        f"{options.draft_length}. Speeds leave out the first token."
+    )
+
+
 def _verdict(comparisons: list[Comparison], *, temperature: float, dtype: str) -> str:
     """What the outputs' column means."""
     if temperature > GREEDY_UP_TO:
@@ -134,7 +149,7 @@ def _verdict(comparisons: list[Comparison], *, temperature: float, dtype: str) -
         return f"{equal}."
     if dtype in HALF_PRECISION:
         return (
-            f"{equal}; the others from the given token on not. In {dtype} a forward over several "
+            f"{equal}, the others up to the given token. In {dtype} a forward over several "
             "tokens rounds otherwise than one over a single token, so two tokens that are nearly "
             "tied may change places; --dtype float32 keeps them apart."
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Annotated, Any, TypeVar
@@ -10,7 +11,8 @@ from typing import Annotated, Any, TypeVar
 import typer
 from pydantic.fields import FieldInfo
 
-from outrider.settings import ServiceSettings, SettingsError, load_settings
+from outrider.cli.terminal import notice
+from outrider.settings import ServiceSettings, SettingsError, load_settings, unknown_names
 from outrider.settings.environment import environment_name
 from outrider.settings.faults import allowed_values
 
@@ -46,6 +48,12 @@ def with_flags(
 def flag_name(field_name: str) -> str:
     """The flag that sets a field."""
     return "--" + field_name.replace("_", "-")
+
+
+def warn_of_unknown_settings() -> None:
+    """Says on standard error which `OUTRIDER_*` variables have no meaning."""
+    for fault in unknown_names(os.environ):
+        notice(f"warning: {fault}")
 
 
 def _parameters(kind: type[ServiceSettings]) -> Iterator[inspect.Parameter]:

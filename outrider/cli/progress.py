@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import TracebackType
 from typing import Self
 
@@ -11,6 +12,11 @@ from rich.text import Text
 from outrider.cli.terminal import TERMINAL_CONTROLS, notice, notices
 
 FIRST_START = "the first start of the embedded pair assembles it, which takes about a minute"
+
+
+LOG_PREFIX = re.compile(r"^\S+Z \[\w+\s*\] ")
+"""Time and level of a log line, which a moving line has no room for."""
+SPINNER_WIDTH = 4
 
 
 class StartProgress:
@@ -45,8 +51,11 @@ class StartProgress:
             notice(message)
 
     def _show(self, text: str = "") -> None:
-        line = f"waiting for {', '.join(self._waiting)} … {text}".translate(TERMINAL_CONTROLS)
-        self._status.update(Text(line, overflow="ellipsis", no_wrap=True))
+        what = f"waiting for {', '.join(self._waiting)}" if self._waiting else "starting"
+        said = " ".join(LOG_PREFIX.sub("", text.translate(TERMINAL_CONTROLS)).split())
+        line = Text(f"{what} … {said}")
+        line.truncate(self._status.console.width - SPINNER_WIDTH, overflow="ellipsis")
+        self._status.update(line)
 
     def __enter__(self) -> Self:
         self._say(f"Starting ({FIRST_START}).")

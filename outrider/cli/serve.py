@@ -6,7 +6,6 @@ and the help needs neither.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -15,9 +14,9 @@ from typing import Annotated, NoReturn
 import typer
 
 from outrider.cli import lifeline
-from outrider.cli.flags import with_flags
-from outrider.cli.terminal import ExitCode, fail, notice
-from outrider.settings import CoordinatorSettings, DraftSettings, TargetSettings, unknown_names
+from outrider.cli.flags import warn_of_unknown_settings, with_flags
+from outrider.cli.terminal import ExitCode, fail
+from outrider.settings import CoordinatorSettings, DraftSettings, TargetSettings
 
 WORKER_PACKAGES = ("torch", "transformers")
 
@@ -40,12 +39,11 @@ def _serve(
     """
     if end_with_input:
         lifeline.end_with(sys.stdin.fileno())
-    for fault in unknown_names(os.environ):
-        notice(f"warning: {fault}")
+    warn_of_unknown_settings()
 
 
 def target(settings: TargetSettings) -> None:
-    """Run a target: it verifies draft tokens and decides the output."""
+    """Run a target, which decides the output."""
     _check_worker_packages()
     from target_service.main import serve
 
@@ -53,7 +51,7 @@ def target(settings: TargetSettings) -> None:
 
 
 def draft(settings: DraftSettings) -> None:
-    """Run a draft: it proposes tokens."""
+    """Run a draft, which proposes tokens."""
     _check_worker_packages()
     from draft_service.main import serve
 
@@ -61,7 +59,7 @@ def draft(settings: DraftSettings) -> None:
 
 
 def coordinator(settings: CoordinatorSettings) -> None:
-    """Run a coordinator: it takes requests and drives target and draft."""
+    """Run a coordinator, which takes requests."""
     from coordinator.main import serve
 
     _run(lambda: serve(settings))

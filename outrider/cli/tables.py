@@ -93,7 +93,7 @@ def worker_table(state: generation_pb2.GenerationServiceGetStatusResponse) -> Ta
 
     `in use` and `kept` count KV handles; `accepted` is a target's share since its start.
     """
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for heading in ("pool", "address", "state", "model", "replica"):
         table.add_column(heading, overflow="fold")
     for heading in ("in use", "kept", "queue", "accepted"):

@@ -10,6 +10,7 @@ import typer
 
 from outrider.cli import options
 from outrider.cli.deployment import Deployment, ServiceEndedError
+from outrider.cli.flags import warn_of_unknown_settings
 from outrider.cli.pair import (
     LARGEST_PORT,
     PairOptions,
@@ -60,7 +61,7 @@ def up(
         bool, typer.Option("-v", "--verbose", help="Print the services' logs too.")
     ] = False,
 ) -> None:
-    """Run target, draft and coordinator on this machine until Ctrl-C.
+    """Run all three services here until Ctrl-C.
 
     Endpoints go to standard output once everything serves.
     """
@@ -80,6 +81,7 @@ def up(
         port=port,
         pinned_cores=cores,
     )
+    warn_of_unknown_settings()
     progress = EchoingProgress() if verbose else StartProgress()
     try:
         run_folder = log_folder or Path(tempfile.mkdtemp(prefix="outrider-"))
