@@ -1,0 +1,103 @@
+"""One generation's stream at a worker, driven message by message: the contract without a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar, cast
+
+from google.protobuf.message import Message
+from grpc import aio
+
+from outrider.prefix import TokenPrefix
+from outrider.v1 import common_pb2, draft_pb2, draft_pb2_grpc, target_pb2, target_pb2_grpc
+
+RequestT = TypeVar("RequestT", bound=Message)
+ResponseT = TypeVar("ResponseT", bound=Message)
+
+
+class WorkerStream(Generic[RequestT, ResponseT]):
+    """An open call. Every method raises AioRpcError when the worker ends it by an error."""
+
+    def __init__(self, call: aio.StreamStreamCall[RequestT, ResponseT]) -> None:
+        self.call = call
+
+    async def send(self, *messages: RequestT) -> None:
+        """Sends without waiting for an answer."""
+        for message in messages:
+            await self.call.write(message)
+
+    async def read(self) -> ResponseT:
+        """The next answer, `progress` included. Raises EOFError at the stream's end."""
+        response = await self.call.read()
+        if response is aio.EOF:
+            raise EOFError
+        return cast("ResponseT", response)
+
+    async def ask(self, message: RequestT) -> ResponseT:
+        """Sends a Round; the next answer that is no `progress`."""
+        await self.send(message)
+        response = await self.read()
+        while response.HasField("progress"):
+            response = await self.read()
+        return response
+
+    async def half_close(self) -> None:
+        """Ends the stream in order; returns when the worker has ended it too."""
+        await self.call.done_writing()
+        if await self.call.read() is not aio.EOF:
+            raise AssertionError("an answer after the last round")
+
+
+VerifyStream = WorkerStream[target_pb2.VerifyRequest, target_pb2.VerifyResponse]
+DraftStream = WorkerStream[draft_pb2.DraftRequest, draft_pb2.DraftResponse]
+
+
+async def open_verify(channel: aio.Channel, **fields: Any) -> VerifyStream:
+    """A Verify stream after its Open; `fields` are the Open's."""
+    stream = VerifyStream(target_pb2_grpc.TargetServiceStub(channel).Verify())
+    opening = target_pb2.VerifyOpen(**{"protocol_version": 1, **fields})
+    await stream.send(target_pb2.VerifyRequest(open=opening))
+    return stream
+
+
+async def open_draft(channel: aio.Channel, **fields: Any) -> DraftStream:
+    """A Draft stream after its Open; `fields` are the Open's."""
+    stream = DraftStream(draft_pb2_grpc.DraftServiceStub(channel).Draft())
+    opening = draft_pb2.DraftOpen(**{"protocol_version": 1, **fields})
+    await stream.send(draft_pb2.DraftRequest(open=opening))
+    return stream
+
+
+def verify_round(
+    number: int,
+    token_ids: Sequence[int],
+    *,
+    base: int = 0,
+    drafts: Sequence[common_pb2.DraftToken] = (),
+) -> target_pb2.VerifyRequest:
+    """A Round whose committed sequence is `token_ids`, the first `base` of them as state."""
+    return target_pb2.VerifyRequest(
+        round=target_pb2.VerifyRound(
+            number=number,
+            base_length=base,
+            prefix_digest=TokenPrefix(token_ids).digest(base),
+            committed_token_ids=token_ids[base:],
+            draft_tokens=drafts,
+            want_bonus=True,
+        )
+    )
+
+
+def draft_round(
+    number: int, token_ids: Sequence[int], *, base: int = 0, until: int = 0
+) -> draft_pb2.DraftRequest:
+    """A Round whose committed sequence is `token_ids`, the first `base` of them as state."""
+    return draft_pb2.DraftRequest(
+        round=draft_pb2.DraftRound(
+            number=number,
+            base_length=base,
+            prefix_digest=TokenPrefix(token_ids).digest(base),
+            committed_token_ids=token_ids[base:],
+            draft_until_length=until,
+        )
+    )
