@@ -47,8 +47,12 @@ def check_sampling(
     vocabulary_size: int,
     max_new_tokens: int,
     field: str = "sampling",
+    max_stop_ids: int = MAX_STOP_IDS,
 ) -> None:
-    """Raises InvalidRequest naming the first field that is out of range."""
+    """Raises InvalidRequest naming the first field that is out of range, or NotSupported.
+
+    `max_stop_ids` is larger on the workers' streams, where the coordinator has added EOS ids.
+    """
     for name, allowed in RANGES.items():
         # Unset is the default, never 0.
         if params.HasField(name) and not allowed.holds(getattr(params, name)):  # type: ignore[arg-type]
@@ -58,7 +62,7 @@ def check_sampling(
     if params.min_tokens > max_new_tokens:
         raise InvalidRequest(f"{field}.min_tokens", f"0 to {max_new_tokens}", got=params.min_tokens)
     _check_bias(params, f"{field}.logit_bias", vocabulary_size)
-    _check_stops(params, f"{field}.stop_token_ids", vocabulary_size)
+    _check_stops(params, f"{field}.stop_token_ids", vocabulary_size, most=max_stop_ids)
     _check_verification(params, f"{field}.verification")
 
 
@@ -67,14 +71,16 @@ def _check_bias(params: common_pb2.SamplingParams, field: str, vocabulary_size: 
         raise InvalidRequest(field, f"at most {MAX_BIASED_IDS} ids", got=len(params.logit_bias))
     for token_id, bias in params.logit_bias.items():
         if token_id >= vocabulary_size:
-            raise InvalidRequest(f"{field} id", f"0 to {vocabulary_size - 1}", got=token_id)
+            raise InvalidRequest(f"{field} ids", f"0 to {vocabulary_size - 1}", got=token_id)
         if math.isnan(bias) or abs(bias) > BIAS_RANGE:
             raise InvalidRequest(f"{field}[{token_id}]", "-100 to 100", got=bias)
 
 
-def _check_stops(params: common_pb2.SamplingParams, field: str, vocabulary_size: int) -> None:
-    if len(params.stop_token_ids) > MAX_STOP_IDS:
-        raise InvalidRequest(field, f"at most {MAX_STOP_IDS} ids", got=len(params.stop_token_ids))
+def _check_stops(
+    params: common_pb2.SamplingParams, field: str, vocabulary_size: int, *, most: int
+) -> None:
+    if len(params.stop_token_ids) > most:
+        raise InvalidRequest(field, f"at most {most} ids", got=len(params.stop_token_ids))
     for place, token_id in enumerate(params.stop_token_ids):
         if token_id >= vocabulary_size:
             raise InvalidRequest(f"{field}[{place}]", f"0 to {vocabulary_size - 1}", got=token_id)
