@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
@@ -15,6 +16,8 @@ from outrider.worker.binding import Binding, bound_handle
 from outrider.worker.rounds import Answered, GaveWay, StillWorking, run_rounds
 from outrider.worker.runtime import Runtime
 from outrider.worker.tracing import WorkerTrace
+
+CANCELLATION_LAG_S = 0.005
 
 
 class RoundMessage(Protocol):
@@ -148,3 +151,6 @@ class RoundStream(Generic[RequestT, RoundT, JobT, ResultT, ResponseT]):
             if message is None:
                 raise InvalidRequest("round", "set in every message after the first")
             yield message
+        # A broken call can look like an orderly end for a moment: its cancellation follows the
+        # end of its messages.
+        await asyncio.sleep(CANCELLATION_LAG_S)

@@ -237,6 +237,17 @@ async def test_a_broken_stream_leaves_a_lease_that_the_next_one_takes_up() -> No
         assert (now.handles_in_use, now.handles_leased, now.open_streams) == (1, 0, 1)
 
 
+async def test_no_broken_stream_is_taken_for_an_orderly_end() -> None:
+    count = 200
+    async with serving(table(), max_handles=count) as channel:
+        for _ in range(count):
+            stream = await opened(channel)
+            await stream.ask(verify_round(1, PROMPT))
+            stream.call.cancel()
+        await until(channel, lambda s: s.open_streams + s.handles_in_use == 0)
+        assert (await status(channel)).handles_leased == count
+
+
 async def test_an_orderly_end_frees_the_state_at_once() -> None:
     async with serving(table()) as channel:
         stream = await opened(channel)
