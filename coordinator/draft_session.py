@@ -237,16 +237,15 @@ def _chain(
 
 
 def _without_place(token: common_pb2.DraftToken) -> common_pb2.DraftToken:
-    """The token as the target takes it: its place in the chain says what it continues."""
-    bare = common_pb2.DraftToken(token_id=token.token_id)
-    match token.WhichOneof("law"):
-        case "distribution":
-            bare.distribution.CopyFrom(token.distribution)
-        case "point_mass":
-            bare.point_mass.SetInParent()
-        case _:
-            pass
-    return bare
+    """The token as the target takes it: its place in the chain says what it continues.
+
+    Changed in place: a copy would be parsed anew.
+    """
+    token.ClearField("node_id")
+    token.ClearField("parent_node_id")
+    token.ClearField("root_round")
+    token.DiscardUnknownFields()
+    return token
 
 
 def as_point_masses(

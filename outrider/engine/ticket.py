@@ -57,6 +57,12 @@ class Ticket(Generic[ResultT]):
         """
         return await self._future
 
+    @property
+    def future(self) -> asyncio.Future[Done[ResultT]]:
+        """What `result` waits for, to be awaited together with others. Cancelling it abandons the
+        job."""
+        return self._future
+
     def withdraw(self) -> bool:
         """Takes the job back. False: its first forward has begun, or it has ended."""
         if not self._withdraw(self):

@@ -59,8 +59,12 @@ Outcome = Answered[RoundT, ResultT] | GaveWay[RoundT] | StillWorking[RoundT]
 class _Live(Generic[RoundT, ResultT]):
     round: RoundT
     ticket: Ticket[ResultT]
-    result: asyncio.Task[Done[ResultT]]
     since: float
+
+    @property
+    def result(self) -> asyncio.Future[Done[ResultT]]:
+        """The ticket's own future: a task around it would cost a turn of the event loop."""
+        return self.ticket.future
 
 
 async def run_rounds(
@@ -78,7 +82,7 @@ async def run_rounds(
         while arrival is not None or live is not None or waiting is not None:
             if live is None and waiting is not None:
                 live, waiting = _begin(waiting, submit), None
-            awaited: set[asyncio.Task[RoundT | None] | asyncio.Task[Done[ResultT]]] = set()
+            awaited: set[asyncio.Task[RoundT | None] | asyncio.Future[Done[ResultT]]] = set()
             if arrival is not None:
                 awaited.add(arrival)
             if live is not None:
@@ -113,9 +117,7 @@ async def run_rounds(
 
 
 def _begin(message: RoundT, submit: Callable[[RoundT], Ticket[ResultT]]) -> _Live[RoundT, ResultT]:
-    ticket = submit(message)
-    result = asyncio.ensure_future(ticket.result())
-    return _Live(message, ticket, result, time.monotonic())
+    return _Live(message, submit(message), time.monotonic())
 
 
 def _next_of(rounds: AsyncIterator[RoundT]) -> asyncio.Task[RoundT | None]:
