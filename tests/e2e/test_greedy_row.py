@@ -1,4 +1,4 @@
-"""Greedy output with and without speculation over many prompts; takes the better part of an hour."""
+"""Greedy output with and without speculation over many prompts: the better part of an hour."""
 
 from __future__ import annotations
 
