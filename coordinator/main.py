@@ -31,7 +31,9 @@ class CoordinatorServer:
     """A coordinator's server and the pools it works with."""
 
     def __init__(self, settings: CoordinatorSettings) -> None:
+        # The authority is that of the workers: clients of the public edge need no certificate.
         tls = TlsFiles(settings.tls_cert, settings.tls_key, settings.tls_ca)
+        public_tls = TlsFiles(settings.tls_cert, settings.tls_key)
         self.pools = Pools(
             Worker(
                 settings.target_address,
@@ -47,7 +49,7 @@ class CoordinatorServer:
             else None,
         )
         self.rpc = RpcServer(
-            Listener(settings.listen, tls, settings.max_request_bytes),
+            Listener(settings.listen, public_tls, settings.max_request_bytes),
             service_names=[SERVICE_NAME],
         )
         generation_pb2_grpc.add_GenerationServiceServicer_to_server(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any
 
 import structlog
 from grpc import aio
@@ -35,6 +37,7 @@ class Pools:
         self._paired: tuple[str, str] | None = None
         self._draft_model: model_pb2.GetModelResponse | None = None
         self._watcher: asyncio.Task[None] | None = None
+        self._endings: set[asyncio.Task[None]] = set()
         self.became_ready = asyncio.Event()
 
     def start(self) -> None:
@@ -46,9 +49,16 @@ class Pools:
         if self._watcher is not None:
             self._watcher.cancel()
             await asyncio.gather(self._watcher, return_exceptions=True)
+        await asyncio.gather(*self._endings, return_exceptions=True)
         await self.target.channel.close()
         if self.draft is not None:
             await self.draft.channel.close()
+
+    def end_later(self, ending: Coroutine[Any, Any, None]) -> None:
+        """Lets a session end its stream in order, without its generation waiting for that."""
+        task = asyncio.create_task(ending)
+        self._endings.add(task)
+        task.add_done_callback(self._endings.discard)
 
     def target_model(self) -> model_pb2.GetModelResponse:
         """What the target serves. Raises PoolUnavailable while there is no usable target."""

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 ResultT = TypeVar("ResultT")
+
+
+def leave_at_once(code: int) -> NoReturn:
+    """Ends the process without tearing down what its daemon threads may be in the middle of.
+
+    The interpreter's own end would abort it when such a thread runs native code.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 async def in_daemon_thread(work: Callable[[], ResultT], *, name: str) -> ResultT:

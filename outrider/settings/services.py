@@ -96,8 +96,7 @@ class ServiceSettings(BaseSettings):
     )
     ready_file: Path | None = Field(
         None,
-        description="File to announce the address in, as JSON: first when it listens, again when "
-        "it is ready. Gone when the service has stopped.",
+        description="File to write the address to, once the service is ready.",
     )
 
     @field_validator("*", mode="before")

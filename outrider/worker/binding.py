@@ -15,6 +15,8 @@ from outrider.v1 import common_pb2
 from outrider.worker.runtime import Runtime
 
 LONGEST_SCOPE = 64
+CANCELLATION_DELAY_S = 0.02
+"""gRPC reports a broken stream as an orderly end at first, and cancels the handler just after."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +33,8 @@ async def bound_handle(
 ) -> AsyncIterator[Binding]:
     """Pins the requested state, or new state where there is none of that name.
 
-    Leaving in an orderly way (half-close) frees the state at once; any exception leaves it
-    leased, so that a caller whose stream broke finds it again.
+    Leaving in an orderly way (half-close) frees the state; any exception leaves it leased, so
+    that a caller whose stream broke finds it again.
     """
     if len(scope) > LONGEST_SCOPE:
         raise InvalidRequest("open.cache_scope", f"at most {LONGEST_SCOPE} bytes", got=len(scope))
@@ -47,6 +49,7 @@ async def bound_handle(
     runtime.open_streams += 1
     try:
         yield Binding(handle_id, owner)
+        await asyncio.sleep(CANCELLATION_DELAY_S)
     except BaseException:
         _let_go(runtime, lambda handles: handles.lease(handle_id, owner=owner))
         raise

@@ -12,6 +12,7 @@ from outrider.v1 import common_pb2
 from outrider.worker.model_service import ModelDescription
 
 LARGEST_CHOICE_INDEX = 127
+MAX_STOP_IDS_WITH_EOS = 128
 
 
 class OpenMessage(Protocol):
@@ -66,6 +67,7 @@ def check_open(
         message.sampling,
         vocabulary_size=vocabulary_size,
         max_new_tokens=description.context_length,
+        max_stop_ids=MAX_STOP_IDS_WITH_EOS,
     )
 
 

@@ -12,6 +12,7 @@ from outrider import telemetry
 from outrider.engine.loading import LoadedModel, load_model
 from outrider.engine.model_files import Role
 from outrider.engine.warm_up import warm_up
+from outrider.rpc.background import in_daemon_thread, leave_at_once
 from outrider.rpc.ready import announce
 from outrider.rpc.server import Listener, stop_signal
 from outrider.rpc.tls import TlsFiles
@@ -33,36 +34,55 @@ async def serve_worker(kind: WorkerKind[JobT, ResultT], settings: WorkerSettings
     """Serves until SIGTERM or SIGINT; the exit code. Raises ListenError and ModelLoadError."""
     stopping = stop_signal()
     replica_id = secrets.token_hex(8)
-    role = _role(kind)
-    flush_traces = telemetry.configure(f"outrider-{role}", replica_id=replica_id)
+    flush_traces = telemetry.configure(f"outrider-{_role(kind)}", replica_id=replica_id)
     tls = TlsFiles(settings.tls_cert, settings.tls_key, settings.tls_ca)
     server = WorkerServer(kind, Listener(settings.listen, tls))
     await server.rpc.start()
-    log.info("loading", role=role, model=settings.model, address=server.rpc.address)
+    stopped = asyncio.create_task(stopping.wait())
     try:
-        loading = asyncio.create_task(asyncio.to_thread(_load, kind, settings, role))
-        stopped = asyncio.create_task(stopping.wait())
-        await asyncio.wait({loading, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        if not stopping.is_set():
-            loaded = loading.result()
-            await server.fill(
-                loaded.model,
-                _describe(loaded, kind, settings, replica_id),
-                max_handles=settings.max_handles,
-                max_tokens=settings.kv_tokens,
-                lease_s=settings.lease_s,
-            )
-            announce(server.rpc.address, settings.ready_file)
-            log.info("serving", role=role, address=server.rpc.address, dtype=loaded.dtype)
-            await stopped
-        log.info("draining", role=role)
-        await server.stop(settings.drain_s)
+        await _fill_or_stop(server, kind, settings, replica_id=replica_id, stopped=stopped)
+        await stopped
+        log.info("draining")
     finally:
+        stopped.cancel()
+        await server.stop(settings.drain_s)
         flush_traces()
+    if not server.filled:
+        leave_at_once(0)
     return 0
 
 
-def _load(kind: WorkerKind[JobT, ResultT], settings: WorkerSettings, role: Role) -> LoadedModel:
+async def _fill_or_stop(
+    server: WorkerServer[JobT, ResultT],
+    kind: WorkerKind[JobT, ResultT],
+    settings: WorkerSettings,
+    *,
+    replica_id: str,
+    stopped: asyncio.Task[bool],
+) -> None:
+    """Loads the model beside the loop and serves it, unless the end comes first."""
+    address = server.rpc.address
+    log.info("loading", role=_role(kind), model=settings.model, address=address)
+    loading = asyncio.create_task(
+        in_daemon_thread(lambda: _load(settings, _role(kind)), name="loading")
+    )
+    await asyncio.wait({loading, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    if stopped.done():
+        loading.cancel()
+        return
+    loaded = loading.result()
+    await server.fill(
+        loaded.model,
+        _describe(loaded, kind, settings, replica_id),
+        max_handles=settings.max_handles,
+        max_tokens=settings.kv_tokens,
+        lease_s=settings.lease_s,
+    )
+    announce(address, settings.ready_file)
+    log.info("serving", role=_role(kind), address=address, dtype=loaded.dtype)
+
+
+def _load(settings: WorkerSettings, role: Role) -> LoadedModel:
     loaded = load_model(
         settings.model,
         role=role,

@@ -53,6 +53,11 @@ class WorkerServer(Generic[JobT, ResultT]):
         )
 
     @property
+    def filled(self) -> bool:
+        """The model is loaded."""
+        return self._slot.filled
+
+    @property
     def runtime(self) -> Runtime[JobT, ResultT]:
         """The loaded worker. Raises PoolUnavailable before it is there."""
         return self._slot.get()

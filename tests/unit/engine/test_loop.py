@@ -207,7 +207,7 @@ async def test_a_cancelled_waiter_of_queued_work_leaves_nothing(
     assert not job.started
     # Calls go before queued jobs, so the job may still be there for a moment.
     async with asyncio.timeout(10):
-        while loop.queue_depth:
+        while loop.queue_depth:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
     assert not job.started
 
