@@ -31,7 +31,6 @@ class TokenBytes:
         self._byte_level = "ByteLevel" in decoders
         self._byte_fallback = "ByteFallback" in decoders
         self._spelled: dict[int, bytes] = {}
-        self._word = None if self._byte_level else self._find_word()
 
     def shown(self, token_id: int) -> bool:
         """The id stands for a token, and that is not special."""
@@ -65,20 +64,10 @@ class TokenBytes:
         return _byte_token(self._tokenizer.id_to_token(token_id) or "")
 
     def _difference(self, token_id: int, previous: int) -> bytes:
-        """The text of a word, the token before and this one, less the text without this one."""
-        before = [previous] if self._word is None else [self._word, previous]
-        shorter: str = self._tokenizer.decode(before)
-        longer: str = self._tokenizer.decode([*before, token_id])
+        """The text of the token before and this one, less the text of the one before."""
+        shorter: str = self._tokenizer.decode([previous])
+        longer: str = self._tokenizer.decode([previous, token_id])
         return longer[len(shorter) :].encode()
-
-    def _find_word(self) -> int | None:
-        """A token with text of its own, so that what follows it does not begin a text."""
-        for token_id in range(self._tokenizer.get_vocab_size(with_added_tokens=True)):
-            if self.shown(token_id) and self._fallback_byte(token_id) is None:
-                text = self._tokenizer.decode([token_id])
-                if text.strip() and REPLACEMENT not in text:
-                    return token_id
-        return None
 
 
 def _byte_alphabet() -> Iterator[tuple[str, int]]:

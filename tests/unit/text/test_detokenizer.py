@@ -145,3 +145,12 @@ async def test_resumed_specials_do_not_hide_the_word_before_them() -> None:
     first = await ids_of(BYTE_FALLBACK, "cat")
     detokenizer = Detokenizer(BYTE_FALLBACK, [*first, *[EOS] * 100])
     assert detokenizer.push(first) == " cat"
+
+
+async def test_an_added_token_outside_the_byte_alphabet_is_plain_text() -> None:
+    library = byte_level_tokenizer()
+    library.add_tokens(["日本"])
+    tokenizer = TargetTokenizer.from_files(tokenizer_files(library))
+    ids = [library.token_to_id("日本"), *await ids_of(tokenizer, "é")]
+    assert streamed(Detokenizer(tokenizer), ids, 1) == ["日本", "", "é", ""]
+    assert library.decode(ids) == "日本é"
