@@ -91,11 +91,13 @@ FEATURES = """{%- set ns = namespace(turns=0, last=none) -%}
     {%- if message.role == 'system' -%}{%- continue -%}{%- endif -%}
     {%- if ns.turns == 3 -%}{%- break -%}{%- endif -%}
     {%- set ns.turns = ns.turns + 1 -%}{%- set ns.last = message.content -%}
-    {%- generation -%}{{ quoted(message.content) }} {%- endgeneration -%}
+    {%- generation -%}{% set inner = 1 %}{{ quoted(message.content) }} {%- endgeneration -%}
+    {{- inner is defined -}}
 {%- endfor -%}
 {{ {'b': ns.turns, 'a': ns.last} | tojson(indent=2, sort_keys=true) }}
 {{ ['é'] | tojson(ensure_ascii=true, separators=(',', ':')) }}
-{{ documents is none }} {{ undefined_name }} {{ pad_token }} {{ range(3) | list }}
+{{ tools is defined }} {{ tools is none }} {{ documents is none }}
+{{ undefined_name }} {{ pad_token }} {{ range(3) | list }}
 {{ messages[0].content.split(' ')[-1].title() }} {{ dict(a=1) }}"""
 
 TEMPLATES = {
