@@ -44,13 +44,16 @@ def plan(vocabulary_size: int, files: TokenizerFiles = PLAIN, *, steep: float = 
     return WorkerPlan(ScriptedModel(logits, vocabulary_size=vocabulary_size), tokenizer=files)
 
 
-async def sample(cluster: Cluster, length: int = 300) -> Output:
-    return await cluster.generate(token_request([3, 4], max_new_tokens=length))
-
-
 async def draft_status(cluster: Cluster) -> generation_pb2.WorkerStatus:
     status = await cluster.stub.GetStatus(generation_pb2.GenerationServiceGetStatusRequest())
     return status.drafts[0]
+
+
+async def sample(cluster: Cluster, length: int = 300) -> Output:
+    """One output at temperature 1, once the coordinator has reached the draft."""
+    while not (await draft_status(cluster)).reachable:
+        await cluster.coordinator.pools.look()
+    return await cluster.generate(token_request([3, 4], max_new_tokens=length))
 
 
 @pytest.mark.parametrize("files", [PLAIN, NONE], ids=["with tokenizer", "without"])
