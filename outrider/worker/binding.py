@@ -42,16 +42,28 @@ async def bound_handle(
     ours = requested.replica_id == runtime.description.replica_id
     wanted = requested.handle_id if ours and requested.handle_id else None
 
-    def open_state(handles: HandleTable) -> str:
-        return handles.open(wanted, owner=owner, scope=scope)
+    opened: list[str] = []
 
-    handle_id = await runtime.on_model_thread(open_state)
+    def open_state(handles: HandleTable) -> str:
+        opened.append(handles.open(wanted, owner=owner, scope=scope))
+        return opened[0]
+
+    def lease_opened(handles: HandleTable) -> None:
+        for handle_id in opened:
+            handles.lease(handle_id, owner=owner)
+
+    try:
+        handle_id = await runtime.on_model_thread(open_state)
+    except asyncio.CancelledError:
+        # The state is made all the same, before the model thread comes to this.
+        _let_go(runtime, lease_opened)
+        raise
     runtime.open_streams += 1
     try:
         yield Binding(handle_id, owner)
         await asyncio.sleep(CANCELLATION_DELAY_S)
     except BaseException:
-        _let_go(runtime, lambda handles: handles.lease(handle_id, owner=owner))
+        _let_go(runtime, lease_opened)
         raise
     else:
         await runtime.on_model_thread(lambda handles: handles.release(handle_id, owner=owner))

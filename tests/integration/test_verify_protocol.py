@@ -345,6 +345,23 @@ async def test_a_round_waiting_for_the_model_gives_way() -> None:
         assert decided(answer) == await cold(channel, [*PROMPT, 4])
 
 
+async def test_a_stream_that_ends_while_its_state_is_made_leaves_none() -> None:
+    gate = Gate()
+    async with serving(gate.model) as channel:
+        busy = await opened(channel)
+        await busy.send(verify_round(1, PROMPT))
+        await gate.reached()
+        streams = [await opened(channel) for _ in range(5)]
+        # Time for the Opens to arrive; their states wait for the model.
+        await asyncio.sleep(0.2)
+        for stream in streams:
+            stream.call.cancel()
+        await asyncio.sleep(0.1)
+        gate.opened.set()
+        assert (await busy.read()).HasField("verdict")
+        await until(channel, lambda s: s.handles_in_use == 1 and s.handles_leased == 0)
+
+
 async def test_a_slow_forward_is_reported_until_it_ends() -> None:
     gate = Gate()
     async with serving(gate.model) as channel:
