@@ -42,7 +42,13 @@ class Generation:
         self._span = span
         self._started = time.perf_counter()
         self._detokenizer = (
-            Detokenizer(pools.tokenizer, plan.resumed_token_ids) if pools.tokenizer else None
+            Detokenizer(
+                pools.tokenizer,
+                plan.resumed_token_ids,
+                prompt_token_ids=plan.continued_token_ids,
+            )
+            if pools.tokenizer
+            else None
         )
         self._target = TargetSession(pools.target.channel, _verify_open(plan))
         self._draft = (

@@ -47,6 +47,7 @@ class CoordinatorServer:
             )
             if settings.draft_address
             else None,
+            tokenizer_digest=settings.tokenizer_digest,
         )
         self.rpc = RpcServer(
             Listener(settings.listen, public_tls, settings.max_request_bytes),

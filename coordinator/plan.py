@@ -13,13 +13,16 @@ GREEDY_TEMPERATURE = 1e-5
 class GenerationPlan:
     """One generation, checked and ready to run.
 
-    `sampling` is what the target gets in its Open: the seed is set and `stop_token_ids` holds
-    the EOS ids unless they are to be ignored. `draft_length` 0 means the target decodes alone.
+    `continued_token_ids` are the ids that the output's text continues: those of a text prompt,
+    and none after a chat or ids, whose answer is a text of its own. `sampling` is what the target
+    gets in its Open: the seed is set and `stop_token_ids` holds the EOS ids unless they are to be
+    ignored. `draft_length` 0 means the target decodes alone.
     """
 
     prompt_token_ids: tuple[int, ...]
     resumed_token_ids: tuple[int, ...]
     max_new_tokens: int
+    continued_token_ids: tuple[int, ...]
     sampling: common_pb2.SamplingParams
     draft_length: int
 

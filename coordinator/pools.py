@@ -28,7 +28,9 @@ class Pools:
     A worker that restarts has another replica id: its model is looked at anew before it is used.
     """
 
-    def __init__(self, target: Worker, draft: Worker | None) -> None:
+    def __init__(self, target: Worker, draft: Worker | None, *, tokenizer_digest: str = "") -> None:
+        """`tokenizer_digest`: what the target's tokenizer must have; empty: any."""
+        self._pinned_digest = tokenizer_digest
         self.target = target
         self.draft = draft
         self.tokenizer: TargetTokenizer | None = None
@@ -113,7 +115,9 @@ class Pools:
             return
         if known is None or known.tokenizer_digest != model.tokenizer_digest:
             try:
-                self.tokenizer = await fetch_tokenizer(self.target.channel, model)
+                self.tokenizer = await fetch_tokenizer(
+                    self.target.channel, model, pinned_digest=self._pinned_digest
+                )
             except (aio.AioRpcError, TokenizerMismatchError) as error:
                 log.warning("target tokenizer not usable", error=str(error))
                 return
@@ -129,6 +133,7 @@ class Pools:
         pair = (target.replica_id, draft.replica_id)
         if pair == self._paired:
             return
+        self._draft_model = None
         try:
             tokenizer = None
             if draft.tokenizer_digest != target.tokenizer_digest:

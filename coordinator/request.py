@@ -61,6 +61,7 @@ class RequestPlanner:
             )
         return GenerationPlan(
             prompt_token_ids=tuple(prompt),
+            continued_token_ids=tuple(prompt) if request.HasField("text") else (),
             resumed_token_ids=tuple(request.output_token_ids),
             max_new_tokens=max_new_tokens,
             sampling=self._sampling(request, max_new_tokens),

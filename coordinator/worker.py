@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
+import grpc
 from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from outrider.v1 import generation_pb2, model_pb2, model_pb2_grpc
 
 PROBE_TIMEOUT_S = 2.0
+MOST_LATE_PROBES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +37,23 @@ class Worker:
         self.channel = channel
         self.last = Probe(reason="not reached yet")
         self._health_name = health_name
+        self._late = 0
         self._model_service = model_pb2_grpc.ModelServiceStub(channel)
         self._health = health_pb2_grpc.HealthStub(channel)
 
     async def probe(self) -> Probe:
-        """Looks at the worker and remembers what it found. Never raises, within seconds."""
+        """Looks at the worker and remembers what it found. Never raises, within seconds.
+
+        A worker that was well and is only late with an answer stays as it was, a few times.
+        """
         try:
             self.last = await self._look()
+            self._late = 0
         except aio.AioRpcError as error:
-            self.last = Probe(reason=f"{error.code().name}: {error.details() or 'no answer'}")
+            late = error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+            self._late = self._late + 1 if late else 0
+            if not late or self.last.reason or self._late > MOST_LATE_PROBES:
+                self.last = Probe(reason=f"{error.code().name}: {error.details() or 'no answer'}")
         return self.last
 
     async def _look(self) -> Probe:

@@ -20,7 +20,7 @@ Role = Literal["target", "draft"]
 EMBEDDED = "embedded"
 GGUF_SUFFIX = ".gguf"
 WEIGHTS = "*.safetensors"
-HUB_PATTERNS = ("*.json", WEIGHTS, "*.jinja")
+HUB_PATTERNS = ("*.json", WEIGHTS, "*.jinja", "*.txt", "tokenizer.model")
 
 
 @dataclass(frozen=True, slots=True)

@@ -246,6 +246,12 @@ class CoordinatorSettings(ServiceSettings):
     draft_trust: DraftTrust = Field(
         DraftTrust.TRUSTED, description="Whether the draft's reported laws are believed."
     )
+    tokenizer_digest: str = Field(
+        "",
+        pattern="^([0-9a-f]{64})?$",
+        description="SHA-256 that the target's tokenizer must have. Empty: any.",
+        json_schema_extra={"allowed": "64 hexadecimal digits in lower case, or empty"},
+    )
     max_new_tokens: int = Field(
         32_768, ge=1, le=10_000_000, description="Most output tokens a request may ask for."
     )

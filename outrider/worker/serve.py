@@ -17,6 +17,7 @@ from outrider.rpc.ready import announce
 from outrider.rpc.server import Listener, stop_signal
 from outrider.rpc.tls import TlsFiles
 from outrider.settings import WorkerSettings
+from outrider.tokenizer_files import TokenizerFiles
 from outrider.v1 import model_pb2
 from outrider.worker.model_service import ModelDescription
 from outrider.worker.server import WorkerKind, WorkerServer
@@ -70,10 +71,10 @@ async def _fill_or_stop(
     if stopped.done():
         loading.cancel()
         return
-    loaded = loading.result()
+    loaded, tokenizer = loading.result()
     await server.fill(
         loaded.model,
-        _describe(loaded, kind, settings, replica_id),
+        _describe(loaded, tokenizer, kind, settings, replica_id=replica_id),
         max_handles=settings.max_handles,
         max_tokens=settings.kv_tokens,
         lease_s=settings.lease_s,
@@ -82,7 +83,7 @@ async def _fill_or_stop(
     log.info("serving", role=_role(kind), address=address, dtype=loaded.dtype)
 
 
-def _load(settings: WorkerSettings, role: Role) -> LoadedModel:
+def _load(settings: WorkerSettings, role: Role) -> tuple[LoadedModel, TokenizerFiles]:
     loaded = load_model(
         settings.model,
         role=role,
@@ -94,7 +95,7 @@ def _load(settings: WorkerSettings, role: Role) -> LoadedModel:
         progress=lambda step: log.info("loading", step=step),
     )
     warm_up(loaded.model, WARM_UP_ROWS)
-    return loaded
+    return loaded, read_tokenizer_files(loaded.folder)
 
 
 def _role(kind: WorkerKind[JobT, ResultT]) -> Role:
@@ -103,8 +104,10 @@ def _role(kind: WorkerKind[JobT, ResultT]) -> Role:
 
 def _describe(
     loaded: LoadedModel,
+    tokenizer: TokenizerFiles,
     kind: WorkerKind[JobT, ResultT],
     settings: WorkerSettings,
+    *,
     replica_id: str,
 ) -> ModelDescription:
     return ModelDescription(
@@ -119,5 +122,5 @@ def _describe(
         eos_token_ids=tuple(loaded.eos_token_ids),
         bos_token_id=loaded.bos_token_id,
         max_draft_length=kind.max_draft_length,
-        tokenizer=read_tokenizer_files(loaded.folder),
+        tokenizer=tokenizer,
     )
