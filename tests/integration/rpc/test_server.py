@@ -181,6 +181,6 @@ async def _until_refused(served: Any) -> None:
             try:
                 await health_of(channel, "")
             except aio.AioRpcError as error:
-                assert error.code() is grpc.StatusCode.UNAVAILABLE  # noqa: PT017
+                assert error.code() is grpc.StatusCode.UNAVAILABLE
                 return
         await asyncio.sleep(0.01)
