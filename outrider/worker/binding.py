@@ -15,8 +15,6 @@ from outrider.v1 import common_pb2
 from outrider.worker.runtime import Runtime
 
 LONGEST_SCOPE = 64
-CANCELLATION_DELAY_S = 0.02
-"""gRPC reports a broken stream as an orderly end at first, and cancels the handler just after."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,6 @@ async def bound_handle(
     runtime.open_streams += 1
     try:
         yield Binding(handle_id, owner)
-        await asyncio.sleep(CANCELLATION_DELAY_S)
     except BaseException:
         _let_go(runtime, lease_opened)
         raise
