@@ -21,9 +21,7 @@ class CallTrace:
     """The span of one call to a worker. A context manager: ends the span."""
 
     def __init__(self, name: str, parent: Span) -> None:
-        self._span = telemetry.tracer().start_span(
-            name, context=trace.set_span_in_context(parent), kind=SpanKind.CLIENT
-        )
+        self._span = _child(name, parent, kind=SpanKind.CLIENT)
         traceparent, tracestate = telemetry.inject(self._span)
         self.context = common_pb2.TraceContext(traceparent=traceparent, tracestate=tracestate)
 
@@ -62,11 +60,8 @@ class RoundTrace:
     """The span of one round. A context manager: ends the span."""
 
     def __init__(self, parent: Span, *, number: int) -> None:
-        self._span = telemetry.tracer().start_span(
-            telemetry.ROUND_SPAN,
-            context=trace.set_span_in_context(parent),
-            attributes={telemetry.ROUND_NUMBER: number},
-        )
+        self._span = _child(telemetry.ROUND_SPAN, parent, kind=SpanKind.INTERNAL)
+        self._span.set_attribute(telemetry.ROUND_NUMBER, number)
 
     def __enter__(self) -> Self:
         return self
@@ -99,3 +94,10 @@ class RoundTrace:
                     telemetry.OUTPUT_TOKENS: len(output),
                 }
             )
+
+
+def _child(name: str, parent: Span, *, kind: SpanKind) -> Span:
+    """A span below `parent`; where that is not traced, neither is this, at no cost."""
+    if not parent.get_span_context().is_valid:
+        return trace.INVALID_SPAN
+    return telemetry.tracer().start_span(name, context=trace.set_span_in_context(parent), kind=kind)
