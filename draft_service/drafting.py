@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import structlog
+
 from draft_service.proposal import CandidateCut, DraftedToken, draw_token
 from outrider.engine.handles import HandleTable, StateLost
 from outrider.engine.model import Chunk, Model
 from outrider.engine.sampling_options import SamplingOptions
 from outrider.engine.work import Work
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,9 @@ def draft(
     """Reads the committed tokens and drafts below them, one token after the other.
 
     The number of tokens depends on lengths alone. The last token is not read by a forward: it
-    comes back as a committed one if it is accepted.
+    comes back as a committed one if it is accepted. When a later token cannot be had, the ones
+    already drawn are given all the same: holding one back for what follows it would bias the
+    output.
     """
     committed_length = job.base_length + len(job.committed_token_ids)
     sequence = handles.attach(
@@ -72,17 +78,23 @@ def draft(
         yield Chunk(sequence, job.committed_token_ids, rows=0)
     pending = list(job.committed_token_ids)
     while committed_length + len(tokens) < job.until_length:
-        rows = yield Chunk(sequence, pending, rows=1)
-        token = draw_token(
-            rows[0],
-            job.terms.options,
-            columns=model.columns,
-            prefix=sequence.prefix,
-            prompt_length=job.terms.prompt_length,
-            derived_seed=job.terms.derived_seed,
-            vocabulary_size=job.terms.vocabulary_size,
-            cut=cut,
-        )
+        try:
+            rows = yield Chunk(sequence, pending, rows=1)
+            token = draw_token(
+                rows[0],
+                job.terms.options,
+                columns=model.columns,
+                prefix=sequence.prefix,
+                prompt_length=job.terms.prompt_length,
+                derived_seed=job.terms.derived_seed,
+                vocabulary_size=job.terms.vocabulary_size,
+                cut=cut,
+            )
+        except Exception as error:
+            if not tokens:
+                raise
+            log.warning("a draft ended early", tokens=len(tokens), error=type(error).__name__)
+            break
         tokens.append(token)
         pending = [token.token_id]
     return DraftResult(tokens, len(sequence.prefix))

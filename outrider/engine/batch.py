@@ -79,8 +79,7 @@ class Batch(Generic[ResultT]):
         except Exception as error:
             reported = _reported(error)
             for work, part in zip(works, parts, strict=True):
-                part.sequence.rollback(0)
-                self._fail(work, reported)
+                self._throw(work, part, reported)
             return
         ended = time.perf_counter()
         self.forwards += 1
@@ -88,8 +87,8 @@ class Batch(Generic[ResultT]):
             if sound:
                 self._hand_over(work, part, part_rows, began=began, ended=ended, size=len(works))
             else:
-                part.sequence.rollback(0)
-                self._fail(work, NumericalFailure("the model gave NaN or infinite logits"))
+                failure = NumericalFailure("the model gave NaN or infinite logits")
+                self._throw(work, part, failure)
 
     def drop_abandoned(self) -> None:
         """Ends the works that nobody waits for."""
@@ -115,6 +114,11 @@ class Batch(Generic[ResultT]):
             work,
             lambda: work.forwarded(part, rows, began=began, ended=ended, batch_size=size),
         )
+
+    def _throw(self, work: LiveWork[ResultT], part: Chunk, error: Exception) -> None:
+        """Clears the state that a bad forward may have spoilt; the work decides what is left."""
+        part.sequence.rollback(0)
+        self._guard(work, lambda: work.failed(error))
 
     def _guard(self, work: LiveWork[ResultT], advance: Callable[[], Done[ResultT] | None]) -> None:
         """Advances one work; its result or error is its own."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 import torch
@@ -43,7 +44,7 @@ class LiveWork(Generic[ResultT]):
 
     def begin(self) -> Done[ResultT] | None:
         """Runs the work up to its first chunk; the result if it needs no forward."""
-        return self._run(None)
+        return self._run(lambda: next(self._work))
 
     def next_slice(self, longest: int) -> Chunk:
         """What to forward now: the pending chunk or, of a long one, the next part.
@@ -65,18 +66,24 @@ class LiveWork(Generic[ResultT]):
         self._forward_s += ended - began
         self._batch_size = batch_size
         self._read += len(part.token_ids)
-        return self._run(rows) if self._read == len(self.pending.token_ids) else None
+        if self._read < len(self.pending.token_ids):
+            return None
+        return self._run(lambda: self._work.send(rows))
+
+    def failed(self, error: Exception) -> Done[ResultT] | None:
+        """Raises `error` where the work waits: it may end with what it has, or let it pass."""
+        return self._run(lambda: self._work.throw(error))
 
     def close(self) -> None:
         """Ends the generator where it stands."""
         self._pending = None
         self._work.close()
 
-    def _run(self, rows: torch.Tensor | None) -> Done[ResultT] | None:
+    def _run(self, advance: Callable[[], Chunk]) -> Done[ResultT] | None:
         since = time.perf_counter()
         self._pending, self._read = None, 0
         try:
-            self._pending = next(self._work) if rows is None else self._work.send(rows)
+            self._pending = advance()
         except StopIteration as end:
             self._sampling_s += time.perf_counter() - since
             return Done(end.value, self._timings())

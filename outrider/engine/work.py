@@ -7,6 +7,9 @@ A work function yields the Chunk whose logits it needs next, receives them as a 
         rows = yield Chunk(sequence, [token_id], rows=1)
         return int(rows[0].argmax())
 
+A forward that fails, or gives NaN or infinite logits, is raised where the work waits, with the
+sequence cleared.
+
 The model thread advances all live work together: the chunks that are pending at a step share
 one forward, whatever they are (prefill, draft steps, verification, plain decoding).
 """
