@@ -89,10 +89,11 @@ class HandleTable:
         if prefix.digest(base_length) != prefix_digest:
             if base_length == 0:
                 raise InvalidRequest("round.prefix_digest", "the digest of the first ids")
-            state.sequence.rollback(0)
+            # Not cut back: the stream that had this state may have work under way on it.
+            state.sequence = self._new_sequence()
             return StateLost(0)
+        self._make_room_for_tokens(base_length + growth - len(prefix), besides=state)
         state.sequence.rollback(base_length)
-        self._make_room_for_tokens(growth, besides=state)
         state.seen_length = base_length
         return state.sequence
 
