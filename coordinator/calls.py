@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import Any
 
 from grpc import aio
 
 CLOSED_CALL_ERRORS = (aio.UsageError, asyncio.InvalidStateError)
 """What grpc.aio raises on a write to, or a read from, a call that is already over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """The process at the other end of a channel: a restarted one has another replica id."""
+
+    channel: aio.Channel
+    replica_id: str
 
 
 async def finish_call(call: aio.StreamStreamCall[Any, Any], *, patience_s: float = 1.0) -> None:

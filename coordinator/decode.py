@@ -88,9 +88,9 @@ class DecodeLoop:
         statistics.stale_proposals = self._draft.stale_proposals if self._draft else 0
         return cut
 
-    def _draft_length(self) -> int:
-        """Draft tokens wanted in the next round: no more than can still become output."""
-        room = self._plan.length_limit - len(self._prefix) - 1
+    def _draft_length(self, *, after: int = 0) -> int:
+        """Draft tokens wanted `after` further tokens: no more than can still become output."""
+        room = self._plan.length_limit - len(self._prefix) - after - 1
         return max(0, min(self._plan.draft_length, room))
 
     async def _propose(self, draft_length: int, trace: RoundTrace) -> Drafted | None:
@@ -101,10 +101,12 @@ class DecodeLoop:
             self.statistics.draft_missed_rounds += 1
             return None
         draft_length = min(draft_length, context_length - len(self._prefix))
-        if draft_length < 1:
+        first = self.statistics.rounds == 0
+        # After the first token there must be room for a draft token and one more.
+        if draft_length < 1 or (first and self._draft_length(after=1) < 1):
             return None
         with trace.draft() as call:
-            if self.statistics.rounds == 0:
+            if first:
                 self._draft.read_ahead(self._prefix, trace=call.context)
                 return None
             drafted = await self._draft.propose(self._prefix, draft_length, trace=call.context)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import structlog
 from grpc import aio
 
-from coordinator.calls import CLOSED_CALL_ERRORS, finish_call
+from coordinator.calls import CLOSED_CALL_ERRORS, Peer, finish_call
 from outrider.prefix import TokenPrefix
 from outrider.v1 import common_pb2, draft_pb2, draft_pb2_grpc
 
@@ -55,16 +55,17 @@ class DraftSession:
 
     def __init__(
         self,
-        channel: Callable[[], aio.Channel | None],
+        peer: Callable[[], Peer | None],
         open_message: draft_pb2.DraftOpen,
         *,
         timeout_s: float,
     ) -> None:
-        """`channel` gives the channel of a draft that fits, or None while there is none."""
-        self._channel = channel
+        """`peer` gives a draft that fits, or None while there is none."""
+        self._peer = peer
         self._open = open_message
         self._timeout_s = timeout_s
         self._call: DraftCall | None = None
+        self._replica_id = ""
         self._asked: _Asked | None = None
         self._number = 0
         self._kept_length = 0
@@ -159,10 +160,11 @@ class DraftSession:
     async def _exchange(self, message: draft_pb2.DraftRequest) -> draft_pb2.DraftResponse:
         """Sends a round, opening the stream first where there is none, and awaits its answer."""
         if self._call is None:
-            channel = self._channel()
-            if channel is None:
+            peer = self._peer()
+            if peer is None:
                 raise DraftGoneError
-            self._call = draft_pb2_grpc.DraftServiceStub(channel).Draft()
+            self._replica_id = peer.replica_id
+            self._call = draft_pb2_grpc.DraftServiceStub(peer.channel).Draft()
             await self._call.write(draft_pb2.DraftRequest(open=self._open))
         call = self._call
         await call.write(message)
@@ -174,7 +176,14 @@ class DraftSession:
                 "proposal",
                 "state_lost",
             ):
+                if answer.HasField("proposal"):
+                    self._check_replica(answer.proposal)
                 return answer
+
+    def _check_replica(self, proposal: draft_pb2.Proposal) -> None:
+        """A process that took the place of the paired one is not used before it is paired too."""
+        if proposal.handle.replica_id != self._replica_id:
+            raise DraftGoneError
 
     async def _answer(self, asked: _Asked, deadline: float) -> draft_pb2.DraftResponse | None:
         """The answer to a round, if it comes before the deadline and is not an error."""

@@ -12,7 +12,7 @@ from coordinator.decode import DecodeLoop
 from coordinator.draft_session import DraftSession
 from coordinator.ending import cut_output
 from coordinator.plan import GenerationPlan
-from coordinator.pools import Pools
+from coordinator.pools import Pools, ReadyTarget
 from coordinator.statistics import SpeculationStatistics
 from coordinator.target_session import TargetSession
 from coordinator.text.detokenizer import Detokenizer
@@ -31,29 +31,32 @@ class Generation:
         self,
         plan: GenerationPlan,
         *,
+        target: ReadyTarget,
         pools: Pools,
+        arrived: float,
         draft_timeout_s: float,
         draft_mode: draft_pb2.DraftMode.ValueType,
         span: Span,
     ) -> None:
+        """`arrived`: when the request did, in seconds of time.perf_counter."""
         self._plan = plan
         self._pools = pools
-        self._model = pools.target_model()
+        self._model = target.model
         self._span = span
-        self._started = time.perf_counter()
+        self._arrived = arrived
         self._detokenizer = (
             Detokenizer(
-                pools.tokenizer,
+                target.tokenizer,
                 plan.resumed_token_ids,
                 prompt_token_ids=plan.continued_token_ids,
             )
-            if pools.tokenizer
+            if target.tokenizer
             else None
         )
-        self._target = TargetSession(pools.target.channel, _verify_open(plan))
+        self._target = TargetSession(target.peer, _verify_open(plan))
         self._draft = (
             DraftSession(
-                pools.draft_channel,
+                pools.draft_peer,
                 _draft_open(plan, mode=draft_mode, model=self._model),
                 timeout_s=draft_timeout_s,
             )
@@ -90,13 +93,15 @@ class Generation:
                         offset += len(cut.token_ids)
                         finish = cut.finish_reason
             yield self._summary(finish or generation_pb2.FINISH_REASON_UNSPECIFIED, offset)
+            # The call ends when the target's room is free again, for a client's next request.
+            await self._target.close()
         finally:
             self._pools.end_later(self._target.close())
             if self._draft is not None:
                 self._pools.end_later(self._draft.close())
 
     def _first_token(self) -> None:
-        elapsed_s = time.perf_counter() - self._started
+        elapsed_s = time.perf_counter() - self._arrived
         self.statistics.time_to_first_token_ms = elapsed_s * 1000
 
     def _chunk(self, token_ids: Sequence[int], offset: int) -> generation_pb2.GenerateResponse:

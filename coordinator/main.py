@@ -24,6 +24,9 @@ SERVICE_NAME = "outrider.v1.GenerationService"
 TARGET_SERVICE = "outrider.v1.TargetService"
 DRAFT_SERVICE = "outrider.v1.DraftService"
 
+CONNECTION_AGE_S = 600.0
+"""Clients connect anew now and then, so that new replicas get some of them."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -50,7 +53,12 @@ class CoordinatorServer:
             tokenizer_digest=settings.tokenizer_digest,
         )
         self.rpc = RpcServer(
-            Listener(settings.listen, public_tls, settings.max_request_bytes),
+            Listener(
+                settings.listen,
+                public_tls,
+                settings.max_request_bytes,
+                connection_age_s=CONNECTION_AGE_S,
+            ),
             service_names=[SERVICE_NAME],
         )
         generation_pb2_grpc.add_GenerationServiceServicer_to_server(

@@ -15,7 +15,7 @@ from coordinator.pools import Pools
 from coordinator.request import RequestLimits, RequestPlanner
 from coordinator.statistics import SpeculationStatistics
 from outrider import __version__, telemetry
-from outrider.errors import Exhausted
+from outrider.errors import Exhausted, PoolUnavailable
 from outrider.rpc.server import ServicerContext
 from outrider.v1 import draft_pb2, generation_pb2, generation_pb2_grpc
 
@@ -51,17 +51,19 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
                 retry_after_s=1.0,
             )
         self._running += 1
+        arrived = time.perf_counter()
         span = telemetry.start_generation(context.invocation_metadata(), request.model)
         try:
-            async with aclosing(self._generate(request, span)) as responses:
+            async with aclosing(self._generate(request, span, arrived=arrived)) as responses:
                 async for response in responses:
                     yield response
         except Exception as error:
             telemetry.record_failure(span, error)
+            if isinstance(error, PoolUnavailable):
+                self._pools.suspect()
             raise
         finally:
             self._running -= 1
-            self._finished += 1
             span.end()
 
     async def GetStatus(  # noqa: N802
@@ -71,7 +73,7 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
     ) -> generation_pb2.GenerationServiceGetStatusResponse:
         """The pools as they are now, and sums over all generations."""
         pools, limits = self._pools, self._terms.limits
-        await pools.look()
+        await pools.probe()
         drafts = [pools.draft.to_message(refusal=pools.draft_refusal)] if pools.draft else []
         return generation_pb2.GenerationServiceGetStatusResponse(
             targets=[pools.target.to_message(refusal="")],
@@ -86,14 +88,16 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
         )
 
     async def _generate(
-        self, request: generation_pb2.GenerateRequest, span: Span
+        self, request: generation_pb2.GenerateRequest, span: Span, *, arrived: float
     ) -> AsyncGenerator[generation_pb2.GenerateResponse, None]:
-        model = self._pools.target_model()
-        planner = RequestPlanner(model, self._pools.tokenizer, self._terms.limits)
+        target = self._pools.ready_target()
+        planner = RequestPlanner(target.model, target.tokenizer, self._terms.limits)
         plan = await planner.plan(request)
         generation = Generation(
             plan,
+            target=target,
             pools=self._pools,
+            arrived=arrived,
             draft_timeout_s=self._terms.draft_timeout_s,
             draft_mode=self._terms.draft_mode,
             span=span,
@@ -106,6 +110,7 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
                     yield response
         finally:
             self._totals.add(generation.statistics)
+            self._finished += 1
 
 
 def _describe(span: Span, summary: generation_pb2.GenerationSummary) -> None:

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from grpc import aio
 
-from coordinator.calls import CLOSED_CALL_ERRORS, finish_call
+from coordinator.calls import CLOSED_CALL_ERRORS, Peer, finish_call
 from outrider.errors import InternalFailure, PoolUnavailable
 from outrider.prefix import TokenPrefix
 from outrider.rpc.status import to_outrider_error
@@ -25,14 +25,15 @@ class TargetSession:
     caller only sees that the round took longer.
     """
 
-    def __init__(self, channel: aio.Channel, open_message: target_pb2.VerifyOpen) -> None:
-        self._stub = target_pb2_grpc.TargetServiceStub(channel)
+    def __init__(self, peer: Peer, open_message: target_pb2.VerifyOpen) -> None:
+        """`peer` is the process whose model the generation was planned for; no other will do."""
+        self._stub = target_pb2_grpc.TargetServiceStub(peer.channel)
+        self._replica_id = peer.replica_id
         self._open = open_message
         self._call: VerifyCall | None = None
         self._kept_length = 0
         self._number = 0
         self.replays = 0
-        self.bytes_sent = 0
 
     async def verify(
         self,
@@ -43,14 +44,16 @@ class TargetSession:
     ) -> target_pb2.Verdict:
         """The verdict on `draft_tokens` after all of `prefix`, bonus wanted.
 
-        Raises PoolUnavailable when the target cannot be reached, or the error it ended the
-        stream with.
+        Raises PoolUnavailable when the target cannot be reached or is another process by now, or
+        the error it ended the stream with.
         """
         try:
             call = self._call or await self._open_stream()
             for _ in range(1 + MAX_REPLAYS_PER_ROUND):
                 answer = await self._ask(call, prefix, draft_tokens, trace)
                 if answer.WhichOneof("answer") == "verdict":
+                    if answer.verdict.handle.replica_id != self._replica_id:
+                        raise PoolUnavailable("the target was restarted", retry_after_s=1.0)
                     self._kept_length = answer.verdict.handle.length
                     return answer.verdict
                 self._kept_length = answer.state_lost.kept_length
@@ -92,14 +95,13 @@ class TargetSession:
                 trace=trace,
             )
         )
-        self.bytes_sent += message.ByteSize()
         await call.write(message)
         while True:
             answer = await call.read()
             if not isinstance(answer, target_pb2.VerifyResponse):
                 raise PoolUnavailable("the target ended the stream", retry_after_s=1.0)
-            if answer.round_number == self._number and answer.WhichOneof("answer") in (
-                "verdict",
-                "state_lost",
-            ):
+            if answer.round_number != self._number or answer.HasField("progress"):
+                continue
+            if answer.WhichOneof("answer") in ("verdict", "state_lost"):
                 return answer
+            raise InternalFailure("the target gave up a round that nothing replaced")

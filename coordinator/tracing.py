@@ -16,6 +16,9 @@ from opentelemetry.trace import Span, SpanKind
 from outrider import telemetry
 from outrider.v1 import common_pb2
 
+LARGEST_ATTRIBUTE = 2**63 - 1
+"""Integers of a span have 64 bits with a sign; a worker's message may say more."""
+
 
 class CallTrace:
     """The span of one call to a worker. A context manager: ends the span."""
@@ -44,9 +47,9 @@ class CallTrace:
             self._span.set_attributes(
                 {
                     telemetry.DRAFT_TOKENS: tokens,
-                    telemetry.QUEUE_US: timings.queue_us,
-                    telemetry.FORWARD_US: timings.forward_us,
-                    telemetry.SAMPLING_US: timings.sampling_us,
+                    telemetry.QUEUE_US: min(timings.queue_us, LARGEST_ATTRIBUTE),
+                    telemetry.FORWARD_US: min(timings.forward_us, LARGEST_ATTRIBUTE),
+                    telemetry.SAMPLING_US: min(timings.sampling_us, LARGEST_ATTRIBUTE),
                     telemetry.BATCH_SIZE: timings.batch_size,
                 }
             )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 
 import grpc
 from grpc import aio
@@ -12,7 +13,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from outrider.v1 import generation_pb2, model_pb2, model_pb2_grpc
 
 PROBE_TIMEOUT_S = 2.0
-MOST_LATE_PROBES = 3
+LONGEST_SILENCE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,37 +38,49 @@ class Worker:
         self.channel = channel
         self.last = Probe(reason="not reached yet")
         self._health_name = health_name
-        self._late = 0
+        self._well_at = 0.0
         self._model_service = model_pb2_grpc.ModelServiceStub(channel)
         self._health = health_pb2_grpc.HealthStub(channel)
 
     async def probe(self) -> Probe:
         """Looks at the worker and remembers what it found. Never raises, within seconds.
 
-        A worker that was well and is only late with an answer stays as it was, a few times.
+        A worker that was well and is only late with an answer stays as it was for a while. Its
+        load is told by the model thread, between two forwards, and decides nothing.
         """
-        try:
-            self.last = await self._look()
-            self._late = 0
-        except aio.AioRpcError as error:
-            late = error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-            self._late = self._late + 1 if late else 0
-            if not late or self.last.reason or self._late > MOST_LATE_PROBES:
-                self.last = Probe(reason=f"{error.code().name}: {error.details() or 'no answer'}")
+        found, status = await asyncio.gather(self._look(), self._status(), return_exceptions=True)
+        known = self.last.status if isinstance(status, BaseException) else status
+        if isinstance(found, Probe):
+            self.last = replace(found, status=known)
+            self._well_at = time.monotonic()
+        elif not isinstance(found, aio.AioRpcError):
+            raise found
+        elif not self._is_only_late(found):
+            reason = f"{found.code().name}: {found.details() or 'no answer'}"
+            self.last = Probe(reason=reason)
         return self.last
 
+    def _is_only_late(self, error: aio.AioRpcError) -> bool:
+        return (
+            error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+            and not self.last.reason
+            and time.monotonic() - self._well_at < LONGEST_SILENCE_S
+        )
+
     async def _look(self) -> Probe:
-        model, status, health = await asyncio.gather(
+        model, health = await asyncio.gather(
             self._model_service.GetModel(model_pb2.GetModelRequest(), timeout=PROBE_TIMEOUT_S),
-            self._model_service.GetStatus(
-                model_pb2.ModelServiceGetStatusRequest(), timeout=PROBE_TIMEOUT_S
-            ),
             self._health.Check(
                 health_pb2.HealthCheckRequest(service=self._health_name), timeout=PROBE_TIMEOUT_S
             ),
         )
         serving = health.status == health_pb2.HealthCheckResponse.SERVING
-        return Probe(model, status, "" if serving else "it is not serving: starting or draining")
+        return Probe(model, reason="" if serving else "it is not serving: starting or draining")
+
+    async def _status(self) -> model_pb2.ModelServiceGetStatusResponse:
+        return await self._model_service.GetStatus(
+            model_pb2.ModelServiceGetStatusRequest(), timeout=PROBE_TIMEOUT_S
+        )
 
     def to_message(self, *, refusal: str) -> generation_pb2.WorkerStatus:
         """The contract's form; `refusal` is a reason of the coordinator's own, or empty."""

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from grpc import aio
 
+from coordinator.calls import Peer
 from coordinator.main import CoordinatorServer
 from outrider.settings import CoordinatorSettings
 from outrider.testing.cluster import (
@@ -89,7 +90,8 @@ async def tampered_cluster(tamper: Tamper) -> AsyncIterator[Cluster]:
         port = server.add_insecure_port(LOOPBACK)
         await server.start()
         channel = aio.insecure_channel(f"127.0.0.1:{port}")
-        cluster.coordinator.pools.draft_channel = lambda: channel  # type: ignore[method-assign]
+        peer = Peer(channel, cluster.draft.runtime.description.replica_id)
+        cluster.coordinator.pools.draft_peer = lambda: peer  # type: ignore[method-assign]
         try:
             yield cluster
         finally:
