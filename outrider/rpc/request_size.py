@@ -18,7 +18,7 @@ from outrider.rpc.limits import MAX_MESSAGE_BYTES
 def transport_limit(max_bytes: int) -> int:
     """Where gRPC itself stops reading a message, with RESOURCE_EXHAUSTED: somewhat later, so that
     a request that is a little too large gets an answer that names the limit."""
-    return max(max_bytes, min(4 * max_bytes, MAX_MESSAGE_BYTES))
+    return max(max_bytes, MAX_MESSAGE_BYTES)
 
 
 class RequestSizeInterceptor(aio.ServerInterceptor):

@@ -118,9 +118,3 @@ def stop_signal() -> asyncio.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     return stopping
-
-
-def full_name(descriptor: Any, service: str) -> str:
-    """The full name of a service in a generated module's DESCRIPTOR."""
-    name: str = descriptor.services_by_name[service].full_name
-    return name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from dataclasses import dataclass
 
 from outrider.errors import InvalidRequest, NotSupported
@@ -31,11 +32,17 @@ class NumberRange:
         return f"{first} to {self.high:g}"
 
 
+def _as_sent(value: float) -> float:
+    """The number that a float field carries for `value`: 32 bits of it."""
+    sent: float = struct.unpack("f", struct.pack("f", value))[0]
+    return sent
+
+
 RANGES = {
     "temperature": NumberRange(0, 100),
     "top_p": NumberRange(0, 1, low_allowed=False),
     "min_p": NumberRange(0, 1),
-    "repetition_penalty": NumberRange(0, 10, low_allowed=False),
+    "repetition_penalty": NumberRange(_as_sent(0.01), 10),
     "presence_penalty": NumberRange(-2, 2),
     "frequency_penalty": NumberRange(-2, 2),
 }
