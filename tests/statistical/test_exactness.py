@@ -65,6 +65,7 @@ QUICK_TRANSITIONS = [
     ("plain", "unseeded"),
     ("cut to two", "seeded"),
     ("cold", "unseeded"),
+    ("hot", "seeded"),
     ("top-k", "seeded"),
     ("top-p", "unseeded"),
     ("together", "seeded"),
