@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -22,6 +23,7 @@ JobT = TypeVar("JobT")
 ResultT = TypeVar("ResultT")
 
 MODEL_SERVICE = "outrider.v1.ModelService"
+THREAD_WATCH_INTERVAL_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class WorkerServer(Generic[JobT, ResultT]):
     def __init__(self, kind: WorkerKind[JobT, ResultT], listener: Listener) -> None:
         self._kind = kind
         self._slot: WorkerSlot[Runtime[JobT, ResultT]] = WorkerSlot()
+        self._watcher: asyncio.Task[None] | None = None
         self.rpc = RpcServer(listener, service_names=kind.service_names)
         kind.register(self.rpc.grpc_server, self._slot)
         model_pb2_grpc.add_ModelServiceServicer_to_server(
@@ -82,9 +85,18 @@ class WorkerServer(Generic[JobT, ResultT]):
         loop.start()
         self._slot.fill(Runtime(description, model, loop, handles))
         await self.rpc.set_serving()
+        self._watcher = asyncio.create_task(self._watch(loop))
+
+    async def _watch(self, loop: ModelLoop[JobT, ResultT]) -> None:
+        """A worker whose model thread has died says so."""
+        while loop.alive:  # noqa: ASYNC110 (the thread has no event to wait for)
+            await asyncio.sleep(THREAD_WATCH_INTERVAL_S)
+        await self.rpc.set_not_serving()
 
     async def stop(self, grace_s: float) -> None:
         """Drains, then ends the model thread."""
+        if self._watcher is not None:
+            self._watcher.cancel()
         await self.rpc.drain(grace_s)
         if self._slot.filled:
             await self._slot.get().loop.close()

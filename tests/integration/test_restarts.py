@@ -84,3 +84,19 @@ async def test_a_bfloat16_draft_is_recomputed_token_for_token() -> None:
         output = await cluster.generate(token_request(PROMPT, max_new_tokens=300))
     assert output.summary.speculation.draft_invalid_rounds == 0
     assert output.summary.speculation.accepted_tokens > 0
+
+
+async def test_a_worker_whose_model_thread_died_is_not_serving() -> None:
+    def fatal(token_ids: object) -> list[float]:
+        raise SystemExit("as a broken device would")
+
+    async with running_cluster(
+        WorkerPlan(ScriptedModel(fatal, vocabulary_size=8)), None
+    ) as cluster:
+        with pytest.raises(aio.AioRpcError):
+            await cluster.generate(token_request(PROMPT, max_new_tokens=8))
+        async with asyncio.timeout(10):
+            while not cluster.coordinator.pools.target.last.reason:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        reason = cluster.coordinator.pools.target.last.reason
+    assert "not serving" in reason
