@@ -80,8 +80,8 @@ class ServiceSettings(BaseSettings):
     )
     tls_ca: ExistingFile | None = Field(
         None,
-        description="PEM file with the authorities of peers' certificates. Callers must then show "
-        "one; a coordinator connects to its workers with TLS.",
+        description="PEM file with the authorities of peers' certificates. A worker's callers must "
+        "then show one; a coordinator connects to its workers with TLS.",
     )
     listen: Annotated[str, AfterValidator(check_listener)] = Field(
         "127.0.0.1:0", description="Address to listen on, host:port. Port 0: a free one."
