@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
+import torch
 
 from draft_service.proposal import CandidateCut
 from outrider.engine.sampling_options import SamplingOptions
@@ -15,6 +18,7 @@ from outrider.testing.exactness.experiments import (
 from outrider.testing.exactness.network import network_decoder
 from outrider.testing.exactness.stages import Stages
 from outrider.testing.exactness.tables import random_pair
+from outrider.testing.scripted import ScriptedModel
 
 # The draft is much like the target, so that rounds are long and all places in one are seen.
 PAIR = random_pair(seed=1, likeness=0.8)
@@ -43,6 +47,25 @@ def test_transitions_through_the_network(mode: str, seeds: str) -> None:
     with network_decoder(PAIR, cut=CandidateCut(candidates=4)) as decoder:
         experiment = Transitions(PAIR, decoder, MODES[mode], seeds=SEEDS[seeds])
         assert Stages().passes(experiment)
+
+
+def draft_that_knows(size: int) -> ScriptedModel:
+    """The pair's draft with fewer ids than the target, or with more, which it likes best."""
+
+    def logits(token_ids: Sequence[int]) -> torch.Tensor:
+        known = PAIR.draft_logits([min(token_id, size - 1) for token_id in token_ids])
+        extra = torch.full((max(0, size - PAIR.vocabulary_size),), 5.0, dtype=torch.float64)
+        return torch.cat([known, extra])[:size]
+
+    return ScriptedModel(logits, vocabulary_size=size)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("size", [6, 11])
+def test_a_draft_with_another_vocabulary_keeps_the_law(size: int) -> None:
+    with network_decoder(PAIR, draft=draft_that_knows(size)) as decoder:
+        assert Stages().passes(Transitions(PAIR, decoder))
 
 
 @pytest.mark.slow

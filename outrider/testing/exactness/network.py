@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from draft_service.proposal import CandidateCut
+from outrider.engine.model import Model
 from outrider.engine.sampling_options import SamplingOptions
 from outrider.testing.cluster import (
     Cluster,
@@ -59,9 +60,16 @@ class NetworkDecoder:
 
 @contextmanager
 def network_decoder(
-    pair: TablePair, *, cut: CandidateCut | None = None, **settings: Any
+    pair: TablePair,
+    *,
+    draft: Model | None = None,
+    cut: CandidateCut | None = None,
+    **settings: Any,
 ) -> Iterator[NetworkDecoder]:
-    """A decoder over services that serve a pair of tables; they run in a thread of their own."""
+    """A decoder over services that serve a pair of tables; they run in a thread of their own.
+
+    `draft` takes the place of the pair's own draft.
+    """
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="services")
     thread.start()
@@ -71,7 +79,7 @@ def network_decoder(
         return await stack.enter_async_context(
             running_cluster(
                 WorkerPlan(TableModel(pair.target)),
-                WorkerPlan(TableModel(pair.draft)),
+                WorkerPlan(draft or TableModel(pair.draft)),
                 cut=cut,
                 **settings,
             )
