@@ -17,7 +17,7 @@ from outrider.cli import options
 from outrider.cli.client import Client, ClientError
 from outrider.cli.comparison import Comparer, Comparison, RunOptions, Task, comparison_table
 from outrider.cli.deployment import Deployment, ServiceEndedError
-from outrider.cli.pair import PairOptions, start_pair
+from outrider.cli.pair import EMBEDDED_DRAFT_LENGTH, PairOptions, start_pair
 from outrider.cli.progress import StartProgress
 from outrider.cli.request import SamplingOptions
 from outrider.cli.signals import stop_signals
@@ -37,9 +37,6 @@ TASKS = (
     Task("story", "Tell a short story about a lighthouse keeper and a storm."),
 )
 SEED = 1
-DRAFT_LENGTH = 1
-"""What pays on a CPU: there a draft token of the embedded pair costs a fifth of the forward that
-it may save, and further ones are accepted too seldom."""
 WARM_UP_TOKENS = 16
 PAIRING_TIMEOUT_S = 20.0
 GREEDY_UP_TO = 1e-5
@@ -55,7 +52,7 @@ def demo(
     ] = 96,
     draft_length: Annotated[
         int, typer.Option(metavar="N", min=1, help="Draft tokens in each round.")
-    ] = DRAFT_LENGTH,
+    ] = EMBEDDED_DRAFT_LENGTH,
     target_model: options.TargetModel = "embedded",
     draft_model: options.DraftModel = "embedded",
     dtype: options.Dtype = None,

@@ -108,5 +108,9 @@ Device = Annotated[
 ]
 Threads = Annotated[
     int | None,
-    typer.Option(metavar="N", min=0, help="Processor threads of each model. 0: one per core."),
+    typer.Option(
+        metavar="N",
+        min=0,
+        help="Processor threads of each model; 0: one per core. Unset: they share the cores.",
+    ),
 ]

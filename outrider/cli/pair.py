@@ -26,6 +26,13 @@ DRAFT_OFFSET, TARGET_OFFSET = 11, 21
 """Distances of the workers' ports from the coordinator's."""
 LARGEST_PORT = 65535 - TARGET_OFFSET
 
+EMBEDDED = "embedded"
+EMBEDDED_DRAFT_LENGTH = 1
+"""Measured on two cores: a draft step costs a fifth of a target step and a draft token is accepted
+two times in five, so a second one does not pay (docs/performance.md)."""
+DRAFT_LENGTH_NAME = "OUTRIDER_DRAFT_LENGTH"
+THREADS_NAME = "OUTRIDER_THREADS"
+
 Flags = Mapping[str, str]
 SettingsT = TypeVar("SettingsT", bound=ServiceSettings)
 
@@ -34,8 +41,8 @@ SettingsT = TypeVar("SettingsT", bound=ServiceSettings)
 class PairOptions:
     """What runs and where. None: the services' own default, or what the environment says."""
 
-    target_model: str = "embedded"
-    draft_model: str | None = "embedded"
+    target_model: str = EMBEDDED
+    draft_model: str | None = EMBEDDED
     """None: no draft service."""
     dtype: str | None = None
     device: str | None = None
@@ -125,7 +132,7 @@ def _worker_flags(options: PairOptions, model: str, listen: str) -> Flags:
         model=model,
         dtype=options.dtype,
         device=options.device,
-        threads=options.threads,
+        threads=_threads(options),
     )
 
 
@@ -134,8 +141,25 @@ def _coordinator_flags(options: PairOptions, *, target: str, draft: str) -> Flag
         listen=_listen(options.port, 0),
         target_address=target or None,
         draft_address=draft,
-        draft_length=options.draft_length,
+        draft_length=_draft_length(options),
     )
+
+
+def _threads(options: PairOptions) -> int | None:
+    """What was asked for, else by the environment, else an equal share of the cores: two models
+    that each take all of them mostly wait for each other."""
+    if options.threads is not None or THREADS_NAME in os.environ:
+        return options.threads
+    workers = 1 if options.draft_model is None else 2
+    return max(1, len(usable_cores()) // workers)
+
+
+def _draft_length(options: PairOptions) -> int | None:
+    """What was asked for, else by the environment; the embedded pair has a best one of its own."""
+    if options.draft_length is not None or DRAFT_LENGTH_NAME in os.environ:
+        return options.draft_length
+    embedded = options.target_model == options.draft_model == EMBEDDED
+    return EMBEDDED_DRAFT_LENGTH if embedded else None
 
 
 def _given(**settings: Any) -> Flags:
