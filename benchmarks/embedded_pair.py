@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from grpc import aio
+
+from coordinator.calls import Peer
 from outrider.engine.loading import LoadedModel, load_model
 from outrider.testing.cluster import Cluster, WorkerPlan, running_cluster
 from outrider.v1 import draft_pb2, target_pb2
@@ -114,9 +117,12 @@ async def embedded_pair(*, dtype: str, threads: int = THREADS) -> AsyncIterator[
     async with running_cluster(_plan(target), _plan(draft)) as cluster:
         wire = Wire()
         pools = cluster.coordinator.pools
-        pools.target.channel = _KeepingChannel(
-            pools.target.channel, sent=wire.verify_requests, received=wire.verify_responses
+        ready = pools.ready_target()
+        kept = _KeepingChannel(
+            ready.peer.channel, sent=wire.verify_requests, received=wire.verify_responses
         )
+        peer = Peer(cast("aio.Channel", kept), ready.peer.replica_id)
+        pools.ready_target = lambda: replace(ready, peer=peer)  # type: ignore[method-assign]
         pools.draft.channel = _KeepingChannel(
             pools.draft.channel, sent=wire.draft_requests, received=wire.draft_responses
         )

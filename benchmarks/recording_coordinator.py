@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -55,14 +55,20 @@ def cycles(records: Sequence[RoundRecord]) -> Iterator[tuple[float, RoundRecord]
 def recording(records: list[RoundRecord]) -> type[SpeculationStatistics]:
     """Statistics that append each timed round to `records`."""
 
+    generations = count()
+
     class RecordedStatistics(SpeculationStatistics):
+        def __init__(self) -> None:
+            super().__init__()
+            self.generation = next(generations)
+
         def count_time(self, *, round_ms: float, target: Any, draft: Any) -> None:
             ended_us = time.perf_counter() * 1e6
             super().count_time(round_ms=round_ms, target=target, draft=draft)
             parts = [target, draft] if draft is not None else [target]
             records.append(
                 RoundRecord(
-                    generation=id(self),
+                    generation=self.generation,
                     ended_us=ended_us,
                     round_us=round_ms * 1000,
                     model_us=sum(part.forward_us + part.sampling_us for part in parts),
