@@ -23,6 +23,8 @@ DRAFT_LENGTH = 4
 SCRIPTED_TOKENS = 1500
 SCRIPTED_GENERATIONS = 3
 EMBEDDED_TOKENS = 128
+SLEEPING_TARGET_S, SLEEPING_DRAFT_S = "0.030", "0.006"
+SLEEPING_TOKENS = 300
 
 
 def measure(*, prompts: int = 3) -> Iterator[Row]:
@@ -36,6 +38,16 @@ def measure(*, prompts: int = 3) -> Iterator[Row]:
     requests = [_scripted_request(seed) for seed in range(SCRIPTED_GENERATIONS)]
     records = _record(scripted, placement, requests)
     yield from _rows("scripted", records, f"scripted workers; {placement.words}")
+    # As idle between messages as the embedded pair's services, but with nothing to push their
+    # code and data out of the processor's caches.
+    sleeping = Programs(
+        target=["benchmarks.scripted_worker", "target", SLEEPING_TARGET_S],
+        draft=["benchmarks.scripted_worker", "draft", SLEEPING_DRAFT_S],
+        coordinator=["benchmarks.recording_coordinator"],
+    )
+    records = _record(sleeping, placement, [_scripted_request(0, length=SLEEPING_TOKENS)])
+    words = f"scripted workers that sleep {SLEEPING_TARGET_S} and {SLEEPING_DRAFT_S} s a forward"
+    yield from _rows("sleeping", records, f"{words}; {placement.words}")
     for dtype in ("bfloat16", "float32"):
         programs = embedded_programs(dtype=dtype, threads=placement.threads)
         requests = [
@@ -90,10 +102,12 @@ def _rows(name: str, records: Sequence[RoundRecord], note: str) -> Iterator[Row]
     )
 
 
-def _scripted_request(seed: int) -> generation_pb2.GenerateRequest:
+def _scripted_request(
+    seed: int, *, length: int = SCRIPTED_TOKENS
+) -> generation_pb2.GenerateRequest:
     return generation_pb2.GenerateRequest(
         tokens=generation_pb2.TokenPrompt(token_ids=[1, 2, 3, 4]),
-        max_new_tokens=SCRIPTED_TOKENS,
+        max_new_tokens=length,
         sampling=common_pb2.SamplingParams(temperature=1.0, seed=seed),
         speculation=generation_pb2.SpeculationParams(
             mode=generation_pb2.SPECULATION_MODE_ON, draft_length=DRAFT_LENGTH

@@ -1,4 +1,7 @@
-"""A worker whose model takes next to no time: `python -m benchmarks.scripted_worker ROLE`."""
+"""A worker whose model takes no time, or sleeps: `python -m benchmarks.scripted_worker ROLE [S]`.
+
+S: seconds that a forward takes.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,11 @@ from outrider.testing.scripted import TableModel, random_table
 SEEDS = {"target": 1, "draft": 2}
 
 
-async def serve(role: str) -> None:
+async def serve(role: str, step_time_s: float) -> None:
     """Serves until SIGTERM."""
     stopping = stop_signal()
-    plan = WorkerPlan(TableModel(random_table(seed=SEEDS[role])), dtype="float64")
+    model = TableModel(random_table(seed=SEEDS[role]), step_time_s=step_time_s)
+    plan = WorkerPlan(model, dtype="float64")
     worker = await (start_target(plan) if role == "target" else start_draft(plan))
     announce(worker.rpc.address, Path(os.environ[environment_name("ready_file")]))
     await stopping.wait()
@@ -27,4 +31,4 @@ async def serve(role: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(sys.argv[1]))
+    asyncio.run(serve(sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 0.0))
