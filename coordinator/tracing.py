@@ -20,13 +20,11 @@ LARGEST_ATTRIBUTE = 2**63 - 1
 """Integers of a span have 64 bits with a sign; a worker's message may say more."""
 
 
-class CallTrace:
-    """The span of one call to a worker. A context manager: ends the span."""
+class SpanScope:
+    """A span that ends with a block, marked as failed when the block raises."""
 
-    def __init__(self, name: str, parent: Span) -> None:
-        self._span = _child(name, parent, kind=SpanKind.CLIENT)
-        traceparent, tracestate = telemetry.inject(self._span)
-        self.context = common_pb2.TraceContext(traceparent=traceparent, tracestate=tracestate)
+    def __init__(self, span: Span) -> None:
+        self._span = span
 
     def __enter__(self) -> Self:
         return self
@@ -40,6 +38,15 @@ class CallTrace:
         if error is not None:
             telemetry.record_failure(self._span, error)
         self._span.end()
+
+
+class CallTrace(SpanScope):
+    """The span of one call to a worker. A context manager: ends the span."""
+
+    def __init__(self, name: str, parent: Span) -> None:
+        super().__init__(_child(name, parent, kind=SpanKind.CLIENT))
+        traceparent, tracestate = telemetry.inject(self._span)
+        self.context = common_pb2.TraceContext(traceparent=traceparent, tracestate=tracestate)
 
     def answered(self, timings: common_pb2.Timings, *, tokens: int) -> None:
         """Records what the worker reported."""
@@ -59,25 +66,12 @@ class CallTrace:
         self._span.set_attribute(telemetry.DRAFT_MISSED, True)
 
 
-class RoundTrace:
+class RoundTrace(SpanScope):
     """The span of one round. A context manager: ends the span."""
 
     def __init__(self, parent: Span, *, number: int) -> None:
-        self._span = _child(telemetry.ROUND_SPAN, parent, kind=SpanKind.INTERNAL)
+        super().__init__(_child(telemetry.ROUND_SPAN, parent, kind=SpanKind.INTERNAL))
         self._span.set_attribute(telemetry.ROUND_NUMBER, number)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
-        if error is not None:
-            telemetry.record_failure(self._span, error)
-        self._span.end()
 
     def draft(self) -> CallTrace:
         """The span of the round's draft call."""
