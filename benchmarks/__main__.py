@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from benchmarks import embedded, greedy, hop, sampling, wire
 from benchmarks.results import Row, publish
 from outrider.logs import configure_logs
-from outrider.settings.services import LogFormat, LogLevel
+from outrider.settings import LogFormat, LogLevel
 
 TITLES = {
     "wire": "Bytes on the wire",

@@ -1,20 +1,11 @@
 """Settings of the three services: one typed object each, from flags and `OUTRIDER_*` variables."""
 
+from outrider.settings.coordinator import CoordinatorSettings, DraftTrust, SpeculationChoice
 from outrider.settings.environment import all_environment_names, environment_names, unknown_names
 from outrider.settings.faults import SettingsError
 from outrider.settings.loading import load_settings
-from outrider.settings.services import (
-    CoordinatorSettings,
-    DraftSettings,
-    DraftTrust,
-    DtypeChoice,
-    LogFormat,
-    LogLevel,
-    ServiceSettings,
-    SpeculationChoice,
-    TargetSettings,
-    WorkerSettings,
-)
+from outrider.settings.service import LogFormat, LogLevel, ServiceSettings
+from outrider.settings.workers import DraftSettings, DtypeChoice, TargetSettings, WorkerSettings
 
 __all__ = [
     "CoordinatorSettings",

@@ -5,13 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 
-from outrider.settings.services import (
-    PREFIX,
-    CoordinatorSettings,
-    DraftSettings,
-    ServiceSettings,
-    TargetSettings,
-)
+from outrider.settings.coordinator import CoordinatorSettings
+from outrider.settings.service import PREFIX, ServiceSettings
+from outrider.settings.workers import DraftSettings, TargetSettings
 
 CLIENT_NAMES = frozenset({f"{PREFIX}ADDRESS"})
 """Read by the client commands, not by a service."""

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from outrider.settings.environment import environment_name
 from outrider.settings.faults import SettingsError, describe_fault
-from outrider.settings.services import ServiceSettings
+from outrider.settings.service import ServiceSettings
 
 SettingsT = TypeVar("SettingsT", bound=ServiceSettings)
 

@@ -76,7 +76,7 @@ async def _fill_or_stop(
         loaded.model,
         _describe(loaded, tokenizer, kind, settings, replica_id=replica_id),
         max_handles=settings.max_handles,
-        max_tokens=settings.kv_tokens,
+        max_tokens=65_536,
         lease_s=settings.lease_s,
     )
     announce(address, settings.ready_file)

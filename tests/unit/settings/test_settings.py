@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from outrider.memory_budget import MemoryBudget
 from outrider.settings import (
     CoordinatorSettings,
     DraftSettings,
@@ -22,7 +23,7 @@ from outrider.settings import (
     unknown_names,
 )
 
-KINDS = [CoordinatorSettings, TargetSettings, DraftSettings]
+KINDS: list[type[ServiceSettings]] = [CoordinatorSettings, TargetSettings, DraftSettings]
 
 
 @pytest.fixture(autouse=True)
@@ -170,6 +171,34 @@ def test_a_typing_error_is_told_with_the_nearest_name() -> None:
     assert "did you mean OUTRIDER_DRAFT_LENGTH?" in line
     (far,) = unknown_names({"OUTRIDER_XYZZY_QQ": ""})
     assert "did you mean" not in far
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("kv_memory", "lots", "auto, a share such as 0.9 or 30%, or bytes such as 8GiB or 512MiB"),
+        ("kv_memory", "120%", "auto, a share such as 0.9 or 30%, or bytes such as 8GiB or 512MiB"),
+        ("kv_block_size", "24", "one of 8, 16, 32, 64, 128"),
+        ("kv_block_size", "x", "one of 8, 16, 32, 64, 128"),
+        ("token_budget", "64", "a whole number, 128 to 1048576"),
+        ("prefill_slice", "auto", "a whole number, 0 to 1048576"),
+        ("gather", "perhaps", "true or false"),
+        ("admission_queue", "-1", "a whole number, 0 to 100000"),
+        ("admission_wait_s", "nan", "a number, 0 to 3600"),
+    ],
+)
+@pytest.mark.parametrize("kind", [TargetSettings, DraftSettings])
+def test_settings_of_the_engine_are_checked(
+    kind: type[ServiceSettings], name: str, value: str, allowed: str
+) -> None:
+    (fault,) = faults_of(kind, **{name: value})
+    assert fault.startswith(f"OUTRIDER_{name.upper()}={value}: must be {allowed}. ")
+
+
+def test_memory_for_kv_state_is_a_share_or_bytes() -> None:
+    assert load_settings(TargetSettings).kv_budget == MemoryBudget()
+    assert load_settings(TargetSettings, {"kv_memory": "30%"}).kv_budget.share == 0.3
+    assert load_settings(DraftSettings, {"kv_memory": "2GiB"}).kv_budget.size == 2 << 30
 
 
 def test_the_public_name_of_a_model_is_the_model_unless_set() -> None:

@@ -1,0 +1,87 @@
+"""What can be set in a coordinator."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+
+from outrider.settings.addresses import check_listener, check_peer, is_loopback
+from outrider.settings.service import ServiceSettings
+
+MIB = 1 << 20
+
+
+class SpeculationChoice(StrEnum):
+    """Whether requests that do not say use draft tokens."""
+
+    AUTO = "auto"
+    ON = "on"
+    OFF = "off"
+
+
+class DraftTrust(StrEnum):
+    """Whether the laws that a draft pool reports are believed."""
+
+    TRUSTED = "trusted"
+    UNTRUSTED = "untrusted"
+
+
+class CoordinatorSettings(ServiceSettings):
+    """Settings of a coordinator."""
+
+    listen: Annotated[str, AfterValidator(check_listener)] = Field(
+        "127.0.0.1:7400", description="Address to listen on, host:port. Port 0: a free one."
+    )
+    target_address: Annotated[str, AfterValidator(check_peer)] = Field(
+        "127.0.0.1:7421", description="Where the target listens, host:port."
+    )
+    draft_address: str = Field(
+        "127.0.0.1:7411", description="Where the draft listens, host:port. Empty: there is none."
+    )
+    speculation: SpeculationChoice = Field(
+        SpeculationChoice.AUTO, description="Whether requests that do not say use draft tokens."
+    )
+    draft_length: int = Field(
+        4, ge=0, le=64, description="Draft tokens in each round, for requests that do not say."
+    )
+    draft_timeout_ms: int = Field(
+        250,
+        ge=1,
+        le=60_000,
+        description="Milliseconds to wait for draft tokens before a round goes without.",
+    )
+    draft_trust: DraftTrust = Field(
+        DraftTrust.TRUSTED, description="Whether the draft's reported laws are believed."
+    )
+    tokenizer_digest: str = Field(
+        "",
+        pattern="^([0-9a-f]{64})?$",
+        description="SHA-256 that the target's tokenizer must have. Empty: any.",
+        json_schema_extra={"allowed": "64 hexadecimal digits in lower case, or empty"},
+    )
+    max_new_tokens: int = Field(
+        32_768, ge=1, le=10_000_000, description="Most output tokens a request may ask for."
+    )
+    max_request_bytes: int = Field(
+        4 * MIB, ge=1024, le=256 * MIB, description="Most bytes of one request."
+    )
+    max_generations: int = Field(
+        256, ge=1, le=100_000, description="Most generations in flight; more are refused."
+    )
+
+    @field_validator("draft_address")
+    @classmethod
+    def _draft_is_a_peer(cls, address: str) -> str:
+        return check_peer(address) if address else address
+
+    @field_validator("target_address", "draft_address")
+    @classmethod
+    def _worker_is_protected(cls, address: str, info: ValidationInfo) -> str:
+        open_to_all = not info.data.get("insecure", True) and not info.data.get("tls_ca", True)
+        if address and open_to_all and not is_loopback(address):
+            raise ValueError(
+                "a loopback address, unless OUTRIDER_TLS_CA is set or OUTRIDER_INSECURE=true"
+            )
+        return address

@@ -1,0 +1,160 @@
+"""What can be set in a target and in a draft."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, field_validator
+
+from outrider.memory_budget import ALLOWED as MEMORY_ALLOWED
+from outrider.memory_budget import MemoryBudget
+from outrider.settings.addresses import check_listener
+from outrider.settings.service import ServiceSettings
+
+KV_BLOCK_SIZES = (8, 16, 32, 64, 128)
+
+
+class DtypeChoice(StrEnum):
+    """Numbers of the model's computation; `auto` leaves the choice to the engine."""
+
+    AUTO = "auto"
+    FLOAT64 = "float64"
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+    FLOAT16 = "float16"
+
+
+class WorkerSettings(ServiceSettings):
+    """What both workers have: a model and room for KV state."""
+
+    model: str = Field(
+        "embedded",
+        max_length=4096,
+        description="Model to load: `embedded`, a folder, a .gguf file or a hub id.",
+    )
+    model_name: str = Field(
+        "", max_length=256, description="Name the model is served by. Default: as in model."
+    )
+    dtype: DtypeChoice = Field(DtypeChoice.AUTO, description="Numbers of the computation.")
+    device: str = Field(
+        "auto",
+        pattern=r"^(auto|cpu|mps|cuda(:[0-9]+)?)$",
+        description="Where the model runs.",
+        json_schema_extra={"allowed": "auto, cpu, mps, cuda or cuda:N"},
+    )
+    threads: int = Field(
+        0, ge=0, le=1024, description="Processor threads of the model. 0: one for each core."
+    )
+    cache_dir: Path = Field(
+        Path("~/.cache/outrider"), description="Folder for models assembled at the first start."
+    )
+    context_length: int = Field(
+        0,
+        ge=0,
+        le=10_000_000,
+        description="Most token ids of one sequence. 0: as many as the model can.",
+    )
+    max_handles: int = Field(
+        1024, ge=1, le=1_000_000, description="Most KV handles, cached ones included."
+    )
+    kv_memory: str = Field(
+        "auto",
+        description="Memory for KV state: a share of what the weights leave of the device's, or "
+        "bytes. auto: 0.25 on a CPU, else 0.85, and no more than 64 full contexts need.",
+        json_schema_extra={"allowed": MEMORY_ALLOWED},
+    )
+    kv_block_size: int = Field(
+        16,
+        description="Token ids in one block of KV state: what prompts share, and what is evicted.",
+        json_schema_extra={"allowed": "one of " + ", ".join(map(str, KV_BLOCK_SIZES))},
+    )
+    token_budget: int = Field(
+        2048,
+        ge=128,
+        le=1_048_576,
+        description="Most token ids that one forward reads, of all generations together.",
+    )
+    prefill_slice: int = Field(
+        0,
+        ge=0,
+        le=1_048_576,
+        description="Most ids of one prompt in a forward that other generations share. "
+        "0: as many as measured times allow without holding those up.",
+    )
+    gather: bool = Field(
+        True,
+        description="Wait a part of a step for generations that were just answered to come back.",
+    )
+    admission_queue: int = Field(
+        256,
+        ge=0,
+        le=100_000,
+        description="Most rounds that wait for KV state to become free; more are refused.",
+    )
+    admission_wait_s: float = Field(
+        10.0,
+        ge=0,
+        le=3600,
+        description="Seconds that a round waits for KV state before it is refused.",
+    )
+    lease_s: float = Field(
+        30.0,
+        gt=0,
+        le=3600,
+        description="Seconds that state outlives a broken stream, or stays pinned by a silent one.",
+    )
+
+    @field_validator("kv_memory")
+    @classmethod
+    def _memory_is_an_amount(cls, text: str) -> str:
+        MemoryBudget.parse(text)
+        return text
+
+    @field_validator("kv_block_size")
+    @classmethod
+    def _block_size_is_known(cls, size: int) -> int:
+        if size not in KV_BLOCK_SIZES:
+            raise ValueError("one of " + ", ".join(map(str, KV_BLOCK_SIZES)))
+        return size
+
+    @field_validator("cache_dir")
+    @classmethod
+    def _expand_home(cls, path: Path) -> Path:
+        return path.expanduser()
+
+    @property
+    def kv_budget(self) -> MemoryBudget:
+        """`kv_memory` as a value."""
+        return MemoryBudget.parse(self.kv_memory)
+
+    @property
+    def public_name(self) -> str:
+        """The name that requests and GetModel use."""
+        return self.model_name or self.model
+
+
+class TargetSettings(WorkerSettings):
+    """Settings of a target."""
+
+    listen: Annotated[str, AfterValidator(check_listener)] = Field(
+        "127.0.0.1:7421", description="Address to listen on, host:port. Port 0: a free one."
+    )
+    max_draft_length: int = Field(
+        16, ge=1, le=64, description="Most draft tokens that one round may verify."
+    )
+
+
+class DraftSettings(WorkerSettings):
+    """Settings of a draft."""
+
+    listen: Annotated[str, AfterValidator(check_listener)] = Field(
+        "127.0.0.1:7411", description="Address to listen on, host:port. Port 0: a free one."
+    )
+    draft_candidates: int = Field(
+        40, ge=1, le=256, description="Most candidates that a draft token is drawn from."
+    )
+    draft_candidate_mass: float = Field(
+        0.95, gt=0, le=1, description="Fewer candidates once they have this probability together."
+    )
