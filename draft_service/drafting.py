@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass
 
 import structlog
 
 from draft_service.proposal import CandidateCut, DraftedToken, draw_token
 from outrider.engine.handles import HandleTable, StateLost
-from outrider.engine.model import Chunk, Model
+from outrider.engine.model import Chunk, Model, Sequence
 from outrider.engine.sampling_options import SamplingOptions
 from outrider.engine.work import Work
 
@@ -41,7 +41,7 @@ class DraftJob:
     terms: DraftTerms
     base_length: int
     prefix_digest: int
-    committed_token_ids: Sequence[int]
+    committed_token_ids: SequenceOf[int]
     until_length: int
 
 
@@ -49,7 +49,7 @@ class DraftJob:
 class DraftResult:
     """Draft tokens in draw order. `kept_length` is how many leading ids have KV state now."""
 
-    tokens: Sequence[DraftedToken]
+    tokens: SequenceOf[DraftedToken]
     kept_length: int
 
 
@@ -63,23 +63,28 @@ def draft(
     already drawn are given all the same: holding one back for what follows it would bias the
     output.
     """
-    committed_length = job.base_length + len(job.committed_token_ids)
-    sequence = handles.attach(
+    with handles.working_on(
         job.handle_id,
         owner=job.owner,
         base_length=job.base_length,
         prefix_digest=job.prefix_digest,
-        growth=max(committed_length, job.until_length) - job.base_length,
-    )
-    if isinstance(sequence, StateLost):
-        return sequence
+    ) as sequence:
+        if isinstance(sequence, StateLost):
+            return sequence
+        return (yield from _draft_below(job, model=model, sequence=sequence, cut=cut))
+
+
+def _draft_below(
+    job: DraftJob, *, model: Model, sequence: Sequence, cut: CandidateCut
+) -> Work[DraftResult]:
+    committed_length = job.base_length + len(job.committed_token_ids)
     tokens: list[DraftedToken] = []
     if job.until_length <= committed_length:
-        yield Chunk(sequence, job.committed_token_ids, rows=0)
-    pending = list(job.committed_token_ids)
+        yield Chunk(sequence, job.committed_token_ids, rows=0, final=len(job.committed_token_ids))
+    pending, final = list(job.committed_token_ids), len(job.committed_token_ids)
     while committed_length + len(tokens) < job.until_length:
         try:
-            rows = yield Chunk(sequence, pending, rows=1)
+            rows = yield Chunk(sequence, pending, rows=1, final=final)
             token = draw_token(
                 rows[0],
                 job.terms.options,
@@ -96,5 +101,5 @@ def draft(
             log.warning("a draft ended early", tokens=len(tokens), error=type(error).__name__)
             break
         tokens.append(token)
-        pending = [token.token_id]
+        pending, final = [token.token_id], 0
     return DraftResult(tokens, len(sequence.prefix))

@@ -27,6 +27,12 @@ class TokenPrefix:
     def __len__(self) -> int:
         return len(self._token_ids)
 
+    def copy(self) -> TokenPrefix:
+        """Another prefix of the same ids."""
+        twin = TokenPrefix()
+        twin._token_ids, twin._digests = list(self._token_ids), list(self._digests)
+        return twin
+
     @property
     def token_ids(self) -> Sequence[int]:
         """All ids. Not to be changed by the caller."""

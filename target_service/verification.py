@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass
 
 from outrider.engine.handles import HandleTable, StateLost
-from outrider.engine.model import Chunk, Model
+from outrider.engine.model import Chunk, Model, Sequence
 from outrider.engine.sampling_options import SamplingOptions
 from outrider.engine.shaping import target_probs
 from outrider.engine.work import Work
@@ -35,8 +35,8 @@ class VerifyJob:
     terms: VerifyTerms
     base_length: int
     prefix_digest: int
-    committed_token_ids: Sequence[int]
-    drafts: Sequence[ProposedToken]
+    committed_token_ids: SequenceOf[int]
+    drafts: SequenceOf[ProposedToken]
     want_bonus: bool
 
 
@@ -45,7 +45,7 @@ class VerdictResult:
     """What was decided. `kept_length` is how many leading ids have KV state now."""
 
     accepted: int
-    output_token_ids: Sequence[int]
+    output_token_ids: SequenceOf[int]
     kept_length: int
     invalid: InvalidDraft | None
 
@@ -58,15 +58,18 @@ def verify(
     Drafts that fail their check are set aside and the round is decided as if it had none.
     Afterwards the sequence holds the committed and the accepted tokens.
     """
-    sequence = handles.attach(
+    with handles.working_on(
         job.handle_id,
         owner=job.owner,
         base_length=job.base_length,
         prefix_digest=job.prefix_digest,
-        growth=len(job.committed_token_ids) + len(job.drafts),
-    )
-    if isinstance(sequence, StateLost):
-        return sequence
+    ) as sequence:
+        if isinstance(sequence, StateLost):
+            return sequence
+        return (yield from _judge_round(job, model=model, sequence=sequence))
+
+
+def _judge_round(job: VerifyJob, *, model: Model, sequence: Sequence) -> Work[VerdictResult]:
     terms = job.terms
     position = job.base_length + len(job.committed_token_ids)
     digest = job.prefix_digest
@@ -82,7 +85,12 @@ def verify(
     )
     drafts = () if invalid else job.drafts
     draft_ids = [draft.token_id for draft in drafts]
-    rows = yield Chunk(sequence, [*job.committed_token_ids, *draft_ids], rows=len(drafts) + 1)
+    rows = yield Chunk(
+        sequence,
+        [*job.committed_token_ids, *draft_ids],
+        rows=len(drafts) + 1,
+        final=len(job.committed_token_ids),
+    )
     probs = target_probs(
         rows,
         terms.options,

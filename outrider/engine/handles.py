@@ -1,24 +1,30 @@
-"""The KV states of one worker: who holds which, and what is dropped when room is needed.
+"""The KV states of one worker: who holds which, and for how long.
 
 A state is *pinned* while a stream works on it, and *cached* when its stream broke or fell silent.
-Cached states are dropped oldest first, when room is needed or their lease ends. All times are
-seconds of the injected clock.
+A cached state holds no blocks: it remembers those it had, and finds them again unless they were
+wanted elsewhere meanwhile. All times are seconds of the injected clock.
 """
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from outrider.engine.kv_state import HandleStatus, KvState, StateLost
-from outrider.engine.model import Sequence
+from outrider.engine.paged_sequence import Sequence
 from outrider.errors import Exhausted, InvalidRequest
 
-__all__ = ["HandleStatus", "HandleTable", "StateLost"]
+__all__ = ["HandleStatus", "HandleTable", "StateLost", "new_handle_id"]
 
 LEASE_S = 30.0
 RETRY_AFTER_S = 1.0
+
+
+def new_handle_id() -> str:
+    """32 hexadecimal digits that nobody can guess."""
+    return secrets.token_hex(16)
 
 
 class HandleTable:
@@ -26,82 +32,93 @@ class HandleTable:
 
     def __init__(
         self,
-        new_sequence: Callable[[], Sequence],
+        new_sequence: Callable[[bytes], Sequence],
         *,
         max_handles: int,
-        max_tokens: int,
         lease_s: float = LEASE_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`max_handles`: states, pinned and cached. `max_tokens`: ids with KV over all of them.
+        """`new_sequence` makes empty state of a cache scope. `max_handles`: pinned and cached.
 
         `lease_s`: how long a silent stream's state stays pinned, and how long a state is kept
         as cache.
         """
         self._new_sequence = new_sequence
         self._max_handles = max_handles
-        self._max_tokens = max_tokens
         self._lease_s = lease_s
         self._clock = clock
         self._states: dict[str, KvState] = {}
 
-    def open(self, handle_id: str | None, *, owner: str, scope: bytes) -> str:
-        """Pins state for a stream and returns its handle id, 32 hexadecimal digits.
+    def open(
+        self, handle_id: str | None, *, owner: str, scope: bytes, new_id: str | None = None
+    ) -> str:
+        """Pins state for a stream and returns its handle id.
 
         A known `handle_id` of the same scope names existing state, which the stream that had it
-        loses; anything else gives new, empty state: a handle is a hint. Raises Exhausted.
+        loses; anything else gives new, empty state, named `new_id` if that is given: a handle is
+        a hint. Raises Exhausted.
         """
         now = self._expire()
         state = self._states.get(handle_id) if handle_id is not None else None
         if handle_id is not None and state is not None and state.scope == scope:
+            state.sequence = state.sequence.hand_over()
+            state.working = False
             self._pin(state, owner=owner, now=now)
             return handle_id
-        self._make_room_for_state(None)
-        new_id = secrets.token_hex(16)
-        self._states[new_id] = KvState(self._new_sequence(), scope, owner, since=now)
+        self._make_room(None)
+        new_id = new_id if new_id is not None else new_handle_id()
+        self._states[new_id] = KvState(self._new_sequence(scope), owner, since=now)
         return new_id
 
+    @contextmanager
+    def working_on(
+        self, handle_id: str, *, owner: str, base_length: int, prefix_digest: int
+    ) -> Iterator[Sequence | StateLost]:
+        """As `attach`, for the time of one round: a stream that is worked for is not silent."""
+        sequence = self.attach(
+            handle_id, owner=owner, base_length=base_length, prefix_digest=prefix_digest
+        )
+        state = self._states.get(handle_id)
+        if state is None or state.sequence is not sequence:
+            yield sequence
+            return
+        state.working = True
+        try:
+            yield sequence
+        finally:
+            if state.sequence is sequence:
+                state.working, state.since = False, self._clock()
+
     def attach(
-        self,
-        handle_id: str,
-        *,
-        owner: str,
-        base_length: int,
-        prefix_digest: int,
-        growth: int = 0,
+        self, handle_id: str, *, owner: str, base_length: int, prefix_digest: int
     ) -> Sequence | StateLost:
         """The state cut back to its first `base_length` ids, if those have that digest.
 
-        `growth`: how many ids the caller is about to add. A state that is too short says how
-        much it has, which the next attempt checks by its digest; one with other ids is cleared.
-        Raises Exhausted, and InvalidRequest for a digest of no ids that is not one.
+        A state that is too short says how much it has, which the next attempt checks by its
+        digest; one with other ids is cleared. Raises Exhausted, and InvalidRequest for a digest
+        of no ids that is not one.
         """
         now = self._expire()
         state = self._states.get(handle_id)
         if state is None or state.owner != owner:
             return StateLost(0)
         self._pin(state, owner=owner, now=now)
-        if state.sequence is None:
-            state.sequence = self._new_sequence()
         prefix = state.sequence.prefix
         if len(prefix) < base_length:
             return StateLost(len(prefix))
         if prefix.digest(base_length) != prefix_digest:
             if base_length == 0:
                 raise InvalidRequest("round.prefix_digest", "the digest of the first ids")
-            # Not cut back: the stream that had this state may have work under way on it.
-            state.sequence = self._new_sequence()
+            state.sequence.clear()
             return StateLost(0)
-        self._make_room_for_tokens(base_length + growth - len(prefix), besides=state)
         state.sequence.rollback(base_length)
-        state.seen_length = base_length
         return state.sequence
 
     def release(self, handle_id: str, *, owner: str) -> None:
-        """Frees the state of a stream that ended in order. Another owner's stays."""
+        """Gives back the state of a stream that ended in order. Another owner's stays."""
         state = self._states.get(handle_id)
         if state is not None and state.owner == owner:
-            del self._states[handle_id]
+            self._forget(handle_id)
 
     def lease(self, handle_id: str, *, owner: str) -> None:
         """Keeps the state of a stream that broke, for a while and while there is room."""
@@ -110,9 +127,11 @@ class HandleTable:
         if state is None or state.owner != owner:
             return
         if state.length == 0:
-            del self._states[handle_id]
+            self._forget(handle_id)
             return
-        state.owner, state.pinned, state.since = None, False, now
+        state.sequence = state.sequence.hand_over()
+        state.owner, state.pinned, state.working, state.since = None, False, False, now
+        state.sequence.park()
 
     def status(self) -> HandleStatus:
         """Counts at this moment."""
@@ -121,59 +140,50 @@ class HandleTable:
         return HandleStatus(
             in_use=sum(state.pinned for state in states),
             leased=sum(state.cached for state in states),
-            kv_tokens=self._kv_tokens(),
-            kv_bytes=sum(state.sequence.kv_bytes for state in states if state.sequence),
+            kv_tokens=sum(state.length for state in states),
         )
 
     def _pin(self, state: KvState, *, owner: str, now: float) -> None:
         if not state.pinned and not state.cached:
-            self._make_room_for_state(state)
-        state.owner, state.pinned, state.since = owner, True, now
-        state.seen_length = state.length
+            self._make_room(state)
+        state.owner, state.pinned, state.dropped, state.since = owner, True, False, now
+        state.sequence.unpark()
 
     def _expire(self) -> float:
         """Unpins silent states and drops cached ones whose lease is over; the time now."""
         now = self._clock()
         for handle_id, state in list(self._states.items()):
-            if state.pinned and state.length != state.seen_length:
-                # A forward took longer than a pin lasts: its end is a sign of life too.
-                state.seen_length, state.since = state.length, now
-            if state.pinned and now - state.since >= self._lease_s:
+            silent = state.pinned and not state.working
+            if silent and now - state.since >= self._lease_s:
                 state.pinned, state.since = False, state.since + self._lease_s
+                state.sequence.park()
             if state.cached and now - state.since >= self._lease_s:
                 self._drop(handle_id)
         return now
 
-    def _make_room_for_state(self, besides: KvState | None) -> None:
-        while self._held() >= self._max_handles:
-            if not self._evict_oldest(besides):
+    def _make_room(self, besides: KvState | None) -> None:
+        while sum(state.pinned or state.cached for state in self._states.values()) >= (
+            self._max_handles
+        ):
+            cached = [
+                (state.since, handle_id)
+                for handle_id, state in self._states.items()
+                if state.cached and state is not besides
+            ]
+            if not cached:
                 raise Exhausted("all KV handles are in use", retry_after_s=RETRY_AFTER_S)
-
-    def _make_room_for_tokens(self, growth: int, *, besides: KvState) -> None:
-        while self._kv_tokens() + growth > self._max_tokens:
-            if not self._evict_oldest(besides):
-                raise Exhausted("no room for more KV state", retry_after_s=RETRY_AFTER_S)
-
-    def _held(self) -> int:
-        return sum(state.pinned or state.cached for state in self._states.values())
-
-    def _kv_tokens(self) -> int:
-        return sum(state.length for state in self._states.values())
-
-    def _evict_oldest(self, besides: KvState | None) -> bool:
-        cached = [
-            (state.since, handle_id)
-            for handle_id, state in self._states.items()
-            if state.cached and state is not besides
-        ]
-        if not cached:
-            return False
-        self._drop(min(cached)[1])
-        return True
+            self._drop(min(cached)[1])
 
     def _drop(self, handle_id: str) -> None:
         state = self._states[handle_id]
         if state.owner is None:
-            del self._states[handle_id]
+            self._forget(handle_id)
         else:
-            state.sequence = None
+            state.dropped = True
+            state.sequence.clear()
+
+    def _forget(self, handle_id: str) -> None:
+        sequence = self._states.pop(handle_id).sequence
+        if not sequence.parked:
+            sequence.seal(len(sequence.prefix))
+        sequence.revoke()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from outrider.engine.model import Sequence
+from outrider.engine.paged_sequence import Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,12 +16,11 @@ class StateLost:
 
 @dataclass(frozen=True, slots=True)
 class HandleStatus:
-    """Handles pinned by a stream, handles kept as cache, and the KV state of both."""
+    """Handles pinned by a stream, handles kept as cache, and the ids with KV state of both."""
 
     in_use: int
     leased: int
     kv_tokens: int
-    kv_bytes: int
 
 
 @dataclass(slots=True)
@@ -29,22 +28,28 @@ class KvState:
     """One KV state. `owner` None: its stream broke. `since`: the last sign of life.
 
     A state whose stream is open but silent keeps its owner, so that the stream may come back to
-    it; `sequence` None: nothing but the name and the owner is left.
+    it; `dropped`: nothing but the name and the owner is left. `working`: a round is being worked
+    on, so the stream is not silent.
     """
 
-    sequence: Sequence | None
-    scope: bytes
+    sequence: Sequence
     owner: str | None
     since: float
     pinned: bool = True
-    seen_length: int = 0
+    dropped: bool = False
+    working: bool = False
+
+    @property
+    def scope(self) -> bytes:
+        """Whose state it is."""
+        return self.sequence.scope
 
     @property
     def length(self) -> int:
         """Ids with KV."""
-        return 0 if self.sequence is None else len(self.sequence.prefix)
+        return len(self.sequence.prefix)
 
     @property
     def cached(self) -> bool:
         """It may be dropped when room is needed."""
-        return not self.pinned and self.sequence is not None
+        return not self.pinned and not self.dropped

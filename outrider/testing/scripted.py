@@ -3,34 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from collections.abc import Sequence as SequenceOf
 
 import torch
 
+from outrider.engine.block_pool import BLOCK_SIZE, BlockPool
 from outrider.engine.columns import Columns
-from outrider.engine.model import Chunk
-from outrider.prefix import TokenPrefix
+from outrider.engine.model import Chunk, Sequence
 
 BYTES_PER_TOKEN = 16
+BLOCKS = 4096
 
-Logits = Callable[[Sequence[int]], Sequence[float] | torch.Tensor]
+Logits = Callable[[SequenceOf[int]], SequenceOf[float] | torch.Tensor]
 """Token ids so far → logits of the next, one for each id."""
-
-
-class ScriptedSequence:
-    """The ids read so far; that is all the state a scripted model has."""
-
-    def __init__(self) -> None:
-        self.prefix = TokenPrefix()
-
-    @property
-    def kv_bytes(self) -> int:
-        """A made-up size."""
-        return BYTES_PER_TOKEN * len(self.prefix)
-
-    def rollback(self, length: int) -> None:
-        """Forgets all but the first `length` ids."""
-        self.prefix.truncate(length)
 
 
 class ScriptedModel:
@@ -47,13 +33,19 @@ class ScriptedModel:
         step_time_s: float = 0.0,
         row_time_s: float = 0.0,
         subset: torch.Tensor | None = None,
+        blocks: int = BLOCKS,
+        block_size: int = BLOCK_SIZE,
     ) -> None:
         """A forward over n tokens takes `step_time_s` + n · `row_time_s`.
 
-        `subset`: int64 [n] rising ids that have a column; None means every id.
+        `subset`: int64 [n] rising ids that have a column; None means every id. `blocks`: of the
+        pool, which is real though there is nothing in it.
         """
+        self.pool = BlockPool(
+            blocks, block_size=block_size, block_bytes=block_size * BYTES_PER_TOKEN
+        )
         self.vocabulary_size = vocabulary_size
-        self.context_length = context_length
+        self.context_length = min(context_length, self.pool.capacity_tokens)
         self.columns = Columns(vocabulary_size, subset)
         self.forwards = 0
         self.tokens = 0
@@ -61,11 +53,11 @@ class ScriptedModel:
         self._step_time_s = step_time_s
         self._row_time_s = row_time_s
 
-    def new_sequence(self) -> ScriptedSequence:
+    def new_sequence(self, scope: bytes = b"") -> Sequence:
         """Empty state."""
-        return ScriptedSequence()
+        return Sequence(self.pool, scope=scope)
 
-    def forward(self, chunks: Sequence[Chunk]) -> list[torch.Tensor]:
+    def forward(self, chunks: SequenceOf[Chunk]) -> list[torch.Tensor]:
         """Reads the chunks; float64 [rows, columns] for each."""
         count = sum(len(chunk.token_ids) for chunk in chunks)
         self.forwards += 1
@@ -80,7 +72,8 @@ class ScriptedModel:
         if len(prefix) + len(chunk.token_ids) > self.context_length:
             raise ValueError("beyond the context length")
         before = len(prefix)
-        prefix.extend(chunk.token_ids)
+        chunk.sequence.reserve(len(chunk.token_ids))
+        chunk.sequence.append(chunk.token_ids)
         rows = torch.empty(chunk.rows, self.vocabulary_size, dtype=torch.float64)
         first = before + len(chunk.token_ids) - chunk.rows
         for row in range(chunk.rows):
@@ -96,12 +89,17 @@ class TableModel(ScriptedModel):
     """
 
     def __init__(
-        self, table: torch.Tensor, *, context_length: int = 4096, step_time_s: float = 0.0
+        self,
+        table: torch.Tensor,
+        *,
+        context_length: int = 4096,
+        step_time_s: float = 0.0,
+        blocks: int = BLOCKS,
     ) -> None:
         """`table`: logits, float64 [vocabulary, vocabulary, vocabulary], as of TablePair."""
         self.table = table
 
-        def logits(token_ids: Sequence[int]) -> torch.Tensor:
+        def logits(token_ids: SequenceOf[int]) -> torch.Tensor:
             before = token_ids[-2] if len(token_ids) > 1 else 0
             return table[before, token_ids[-1]]
 
@@ -110,6 +108,7 @@ class TableModel(ScriptedModel):
             vocabulary_size=table.shape[-1],
             context_length=context_length,
             step_time_s=step_time_s,
+            blocks=blocks,
         )
 
 

@@ -75,9 +75,7 @@ class WorkerServer(Generic[JobT, ResultT]):
         lease_s: float,
     ) -> None:
         """Starts the model thread and says SERVING."""
-        handles = HandleTable(
-            model.new_sequence, max_handles=max_handles, max_tokens=max_tokens, lease_s=lease_s
-        )
+        handles = HandleTable(model.new_sequence, max_handles=max_handles, lease_s=lease_s)
         start_work = self._kind.start_work
         loop: ModelLoop[JobT, ResultT] = ModelLoop(
             model, lambda job: start_work(job, model, handles)
