@@ -112,7 +112,7 @@ class DraftHandler(
     ) -> None:
         """Words the proposal and counts it."""
         result, counts = done.result, self._runtime.counts
-        counts.rounds += 1
+        counts.answered(done.timings)
         counts.draft_tokens += len(result.tokens)
         first_node_id = self._next_node_id
         self._next_node_id += len(result.tokens)

@@ -123,7 +123,7 @@ class VerifyHandler(
     ) -> None:
         """Words the verdict and counts it."""
         result, counts = done.result, self._runtime.counts
-        counts.rounds += 1
+        counts.answered(done.timings)
         counts.draft_tokens += self.drafted(message, result)
         counts.accepted_tokens += result.accepted
         invalid = None

@@ -1,10 +1,13 @@
-"""Binds a stream to KV state for as long as it is open."""
+"""Binds a stream to KV state for as long as it is open.
+
+What is asked of the model thread are plain values, so that it may be a process of its own.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +28,47 @@ class Binding:
     owner: str
 
 
+@dataclass(frozen=True, slots=True)
+class OpenState:
+    """Pins the wanted state, or new state called `new_id`."""
+
+    wanted: str | None
+    new_id: str
+    owner: str
+    scope: bytes
+
+    def __call__(self, handles: HandleTable) -> Binding:
+        """Runs on the model thread. Raises Exhausted."""
+        handle_id = handles.open(
+            self.wanted, new_id=self.new_id, owner=self.owner, scope=self.scope
+        )
+        return Binding(handle_id, self.owner)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseState:
+    """Keeps the state of a stream that broke, if it is still that stream's."""
+
+    handle_id: str
+    owner: str
+
+    def __call__(self, handles: HandleTable) -> None:
+        """Runs on the model thread."""
+        handles.lease(self.handle_id, owner=self.owner)
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseState:
+    """Frees the state of a stream that ended in order, if it is still that stream's."""
+
+    handle_id: str
+    owner: str
+
+    def __call__(self, handles: HandleTable) -> None:
+        """Runs on the model thread."""
+        handles.release(self.handle_id, owner=self.owner)
+
+
 @asynccontextmanager
 async def bound_handle(
     runtime: Runtime[Any, Any], requested: common_pb2.KvHandle, *, scope: bytes
@@ -36,39 +80,32 @@ async def bound_handle(
     """
     if len(scope) > LONGEST_SCOPE:
         raise InvalidRequest("open.cache_scope", f"at most {LONGEST_SCOPE} bytes", got=len(scope))
-    owner = secrets.token_hex(8)
     ours = requested.replica_id == runtime.description.replica_id
     wanted = requested.handle_id if ours and requested.handle_id else None
-
-    opened: list[str] = []
-
-    def open_state(handles: HandleTable) -> str:
-        opened.append(handles.open(wanted, owner=owner, scope=scope))
-        return opened[0]
-
-    def lease_opened(handles: HandleTable) -> None:
-        for handle_id in opened:
-            handles.lease(handle_id, owner=owner)
-
+    opening = OpenState(
+        wanted, new_id=secrets.token_hex(16), owner=secrets.token_hex(8), scope=scope
+    )
     try:
-        handle_id = await runtime.on_model_thread(open_state)
+        binding = await runtime.on_model_thread(opening)
     except asyncio.CancelledError:
         # The state is made all the same, before the model thread comes to this.
-        _let_go(runtime, lease_opened)
+        _let_go(runtime, LeaseState(opening.new_id, opening.owner))
+        if wanted is not None:
+            _let_go(runtime, LeaseState(wanted, opening.owner))
         raise
     runtime.open_streams += 1
     try:
-        yield Binding(handle_id, owner)
+        yield binding
     except BaseException:
-        _let_go(runtime, lease_opened)
+        _let_go(runtime, LeaseState(binding.handle_id, binding.owner))
         raise
     else:
-        await runtime.on_model_thread(lambda handles: handles.release(handle_id, owner=owner))
+        await runtime.on_model_thread(ReleaseState(binding.handle_id, binding.owner))
     finally:
         runtime.open_streams -= 1
 
 
-def _let_go(runtime: Runtime[Any, Any], action: Callable[[HandleTable], None]) -> None:
+def _let_go(runtime: Runtime[Any, Any], action: LeaseState) -> None:
     """Hands the action to the model thread without waiting: the caller is being cancelled."""
     task = asyncio.ensure_future(runtime.on_model_thread(action))
     runtime.background.add(task)

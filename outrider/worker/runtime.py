@@ -6,12 +6,14 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, TypeVar
 
-from outrider.engine.handles import HandleStatus, HandleTable
-from outrider.engine.loop import ModelLoop
+from outrider.engine.handles import HandleTable
+from outrider.engine.loop import ModelLoop, RoundTimings
 from outrider.engine.model import Model
 from outrider.v1 import model_pb2
+from outrider.worker.memory import memory_report
 from outrider.worker.model_service import ModelDescription
 
 JobT = TypeVar("JobT")
@@ -21,12 +23,18 @@ AnswerT = TypeVar("AnswerT")
 
 @dataclass(slots=True)
 class RoundCounts:
-    """Sums since the process started."""
+    """Sums since the process started. `batch_sizes`: over the last forwards of all rounds."""
 
     rounds: int = 0
+    batch_sizes: int = 0
     draft_tokens: int = 0
     accepted_tokens: int = 0
     draft_invalid_rounds: int = 0
+
+    def answered(self, timings: RoundTimings) -> None:
+        """Counts one answer."""
+        self.rounds += 1
+        self.batch_sizes += timings.batch_size
 
 
 @dataclass(slots=True)
@@ -43,23 +51,35 @@ class Runtime(Generic[JobT, ResultT]):
     ready_since: float = field(default_factory=time.monotonic)
 
     async def on_model_thread(self, action: Callable[[HandleTable], AnswerT]) -> AnswerT:
-        """Runs a quick operation on the KV state where that state lives."""
-        return await self.loop.call(lambda: action(self.handles))
+        """Runs a quick operation on the KV state where that state lives.
+
+        `action` can be pickled: a function of a module, or a small frozen dataclass.
+        """
+        return await self.loop.call(partial(action, self.handles))
 
     async def status(self) -> model_pb2.ModelServiceGetStatusResponse:
         """Load and memory at this moment."""
-        handles: HandleStatus = await self.on_model_thread(HandleTable.status)
+        memory = await self.loop.call(partial(memory_report, self.handles, self.model.pool))
+        counts = self.counts
         return model_pb2.ModelServiceGetStatusResponse(
             open_streams=self.open_streams,
-            handles_in_use=handles.in_use,
-            handles_leased=handles.leased,
-            kv_tokens=handles.kv_tokens,
-            kv_bytes=handles.kv_bytes,
+            handles_in_use=memory.handles.in_use,
+            handles_leased=memory.handles.leased,
+            kv_tokens=memory.handles.kv_tokens,
+            kv_bytes=memory.blocks_in_use * memory.block_bytes,
+            kv_pool_bytes=memory.blocks * memory.block_bytes,
+            kv_blocks=memory.blocks,
+            kv_blocks_in_use=memory.blocks_in_use,
+            kv_blocks_cached=memory.blocks_cached,
+            prefix_asked_tokens=memory.sums.prefix_asked_tokens,
+            prefix_hit_tokens=memory.sums.prefix_hit_tokens,
+            preemptions=memory.sums.preemptions,
             weights_bytes=self.model.weights_bytes,
             queue_depth=self.loop.queue_depth,
-            rounds=self.counts.rounds,
-            draft_tokens=self.counts.draft_tokens,
-            accepted_tokens=self.counts.accepted_tokens,
-            draft_invalid_rounds=self.counts.draft_invalid_rounds,
+            mean_batch_size=counts.batch_sizes / counts.rounds if counts.rounds else 0.0,
+            rounds=counts.rounds,
+            draft_tokens=counts.draft_tokens,
+            accepted_tokens=counts.accepted_tokens,
+            draft_invalid_rounds=counts.draft_invalid_rounds,
             uptime_s=time.monotonic() - self.ready_since,
         )
