@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections import deque
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -18,9 +19,10 @@ class Withdrawn(Exception):  # noqa: N818
 
 @dataclass(frozen=True, slots=True)
 class RoundTimings:
-    """Where the time of one job went.
+    """Where the time of one answer went, since the job's arrival or its answer before.
 
-    `queue_us`: arrival to the start of its first forward. `forward_us`: all forwards it shared.
+    `queue_us`: until the start of the next forward, whatever it waited for: the forward in
+    progress, returning generations, room for KV state. `forward_us`: all forwards it shared.
     `sampling_us`: its own code around them. `batch_size`: jobs that shared the last forward,
     0 if it needed none.
     """
@@ -33,65 +35,107 @@ class RoundTimings:
 
 @dataclass(frozen=True, slots=True)
 class Done(Generic[ResultT_co]):
-    """A job's result and its timings."""
+    """One answer of a job and its timings. After the `last` one there is no other."""
 
     result: ResultT_co
     timings: RoundTimings
+    last: bool = True
 
 
 class Ticket(Generic[ResultT]):
-    """A submitted job. `result` and `withdraw` belong to the event loop it was submitted on."""
+    """A submitted job. It belongs to the event loop it was submitted on, save where noted.
+
+    Most jobs have one answer. One with several is read by `future` and `take`, or by `answers`.
+    """
 
     def __init__(self, withdraw: Callable[[Ticket[ResultT]], bool]) -> None:
         """`withdraw` takes the job out of the queue, unless its first forward has begun."""
         self._loop = asyncio.get_running_loop()
         self._future: asyncio.Future[Done[ResultT]] = self._loop.create_future()
         self._withdraw = withdraw
+        self._abandoned = False
+        self._behind: deque[Done[ResultT] | Exception] = deque()
 
     async def result(self) -> Done[ResultT]:
-        """The result, once there is one. Cancelling this wait abandons the job.
+        """The last answer, once there is one. Cancelling this wait abandons the job.
 
         Raises what the work raised if that is an OutriderError, InternalFailure for anything
-        else, NumericalFailure for NaN or infinite logits, PoolUnavailable when the thread ends,
-        and Withdrawn.
+        else, NumericalFailure for NaN or infinite logits, Exhausted when there was no room for
+        its KV state, PoolUnavailable when the thread ends, and Withdrawn.
         """
-        return await self._future
+        while True:
+            await self._future
+            done = self.take()
+            if done.last:
+                return done
+
+    async def answers(self) -> AsyncIterator[Done[ResultT]]:
+        """All answers in their order. Raises as `result` does, after the answers before."""
+        while True:
+            await self._future
+            done = self.take()
+            yield done
+            if done.last:
+                return
 
     @property
     def future(self) -> asyncio.Future[Done[ResultT]]:
-        """What `result` waits for, to be awaited together with others. Cancelling it abandons the
-        job."""
+        """Stands for the first answer not taken yet, to be awaited together with others.
+
+        Cancelling it abandons the job.
+        """
         return self._future
+
+    def take(self) -> Done[ResultT]:
+        """The answer that `future` stands for, which must be there.
+
+        After one that is not the last, `future` stands for the next. Raises as `result` does.
+        """
+        done = self._future.result()
+        if not done.last:
+            self._future = self._loop.create_future()
+            if self._behind:
+                self._settle(self._behind.popleft())
+        return done
 
     def withdraw(self) -> bool:
         """Takes the job back. False: its first forward has begun, or it has ended."""
         if not self._withdraw(self):
             return False
-        self._settle(error=Withdrawn())
+        self._hand_in(Withdrawn())
         return True
+
+    def abandon(self) -> None:
+        """Says that nobody wants the answers; the work ends before the next forward."""
+        self._abandoned = True
+        self._future.cancel()
 
     @property
     def abandoned(self) -> bool:
-        """Nobody waits for the result any more. May be read from any thread."""
-        return self._future.cancelled()
+        """Nobody waits for the answers any more. May be read from any thread."""
+        return self._abandoned or self._future.cancelled()
 
     def deliver(self, done: Done[ResultT]) -> None:
-        """Hands over the result. Called on the model thread."""
-        self._call_soon(lambda: self._settle(done=done))
+        """Hands over an answer. Called on the model thread."""
+        self._call_soon(lambda: self._hand_in(done))
 
     def fail(self, error: Exception) -> None:
-        """Hands over the error. Called on the model thread."""
-        self._call_soon(lambda: self._settle(error=error))
+        """Hands over the error, behind the answers that are there. Called on the model thread."""
+        self._call_soon(lambda: self._hand_in(error))
 
     def _call_soon(self, action: Callable[[], None]) -> None:
         with suppress(RuntimeError):  # The event loop may be closed: then nobody waits.
             self._loop.call_soon_threadsafe(action)
 
-    def _settle(self, *, done: Done[ResultT] | None = None, error: Exception | None = None) -> None:
+    def _hand_in(self, answer: Done[ResultT] | Exception) -> None:
         if self._future.done():
-            return
-        if done is not None:
-            self._future.set_result(done)
-        elif error is not None:
-            self._future.set_exception(error)
+            self._behind.append(answer)
+        else:
+            self._settle(answer)
+
+    def _settle(self, answer: Done[ResultT] | Exception) -> None:
+        if isinstance(answer, Exception):
+            self._future.set_exception(answer)
             self._future.exception()  # Marked as seen: a waiter may have left already.
+        else:
+            self._future.set_result(answer)

@@ -7,8 +7,11 @@ A work function yields the Chunk whose logits it needs next, receives them as a 
         rows = yield Chunk(sequence, [token_id], rows=1)
         return int(rows[0].argmax())
 
+It may give answers before its last one by yielding them as `Answer`; it goes on at once, and what
+it receives then means nothing.
+
 A forward that fails, or gives NaN or infinite logits, is raised where the work waits, with the
-sequence cleared.
+sequence cleared. So is Preempted, when older sequences needed the room.
 
 The model thread advances all live work together: the chunks that are pending at a step share
 one forward, whatever they are (prefill, draft steps, verification, plain decoding).
@@ -17,11 +20,26 @@ one forward, whatever they are (prefill, draft steps, verification, plain decodi
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import torch
 
 from outrider.engine.model import Chunk
 
 ResultT = TypeVar("ResultT")
-Work = Generator[Chunk, torch.Tensor, ResultT]
+ResultT_co = TypeVar("ResultT_co", covariant=True)
+
+
+class Preempted(Exception):  # noqa: N818
+    """The work's sequence lost all its state to an older one. It may end with what it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[ResultT_co]):
+    """A result before the last."""
+
+    result: ResultT_co
+
+
+Work = Generator[Chunk | Answer[ResultT], torch.Tensor, ResultT]
