@@ -1,0 +1,120 @@
+"""How long a step takes, learnt from the steps that ran, and the price of one more row."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+MEMORY = 0.98
+"""What each step keeps of the weight of those before it."""
+TOKEN_UNIT = 32.0
+ATTENDED_UNIT = 32.0 * 512.0
+CLIP = 3.0
+"""Errors count up to this many times the usual one."""
+LEAST_SCALE = 0.05
+"""The usual error is taken to be no less than this part of the prediction."""
+SCALE_STEP = 0.05
+ENOUGH = 0.5
+"""How much must be known of the cost of a token, beyond what is assumed."""
+PRICE_STEP = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class StepLoad:
+    """What one step read: `tokens`, and over all of them the positions they attended to."""
+
+    tokens: int
+    attended: float
+
+
+def attended_by(tokens: int, *, behind: int) -> float:
+    """Positions that `tokens` tokens behind a prefix of that length attend to, all together."""
+    return tokens * (behind + (tokens + 1) / 2)
+
+
+class StepTimeFit:
+    """Seconds of a step ≈ a + b · tokens + c · attended positions, none of them negative.
+
+    Recursive least squares with forgetting. The information matrix is kept rather than its
+    inverse, and what it forgets is replaced by a floor of one observation's worth: inputs that
+    never change leave the other directions as they are, and nothing grows without bound. Errors
+    are clipped at a multiple of their usual size, so a stall hardly moves the fit, while a
+    lasting change widens that size and gets through.
+    """
+
+    def __init__(self) -> None:
+        self._floor = torch.eye(3, dtype=torch.float64)
+        self._information = self._floor.clone()
+        self._weights = torch.zeros(3, dtype=torch.float64)
+        self._scale = 0.0
+        self._base_s, self._token_s, self._attended_s = 0.0, 0.0, 0.0
+        self.known = False
+        """Steps of different sizes have been seen, so the cost of a row means something."""
+
+    def observe(self, load: StepLoad, seconds: float) -> None:
+        """Learns from a step. Times that make no sense are left out."""
+        if not (math.isfinite(seconds) and seconds > 0.0):
+            return
+        inputs = torch.tensor(
+            [1.0, load.tokens / TOKEN_UNIT, load.attended / ATTENDED_UNIT], dtype=torch.float64
+        )
+        self._information.mul_(MEMORY).add_(self._floor, alpha=1 - MEMORY)
+        self._information.addr_(inputs, inputs)
+        error = self._clipped(seconds - self.seconds(load), seconds)
+        self._weights += torch.linalg.solve(self._information, inputs) * error
+        self._weights.clamp_(min=0.0)
+        base, token, attended = self._weights.tolist()
+        self._base_s = base
+        self._token_s, self._attended_s = token / TOKEN_UNIT, attended / ATTENDED_UNIT
+        self.known = self.known or self._token_information() > 1.0 + ENOUGH
+
+    def seconds(self, load: StepLoad) -> float:
+        """What a step should take."""
+        return self._base_s + self._token_s * load.tokens + self._attended_s * load.attended
+
+    def row_seconds(self, *, context: float) -> float:
+        """What one more row adds to a step, at that many positions of context."""
+        return self._token_s + self._attended_s * context
+
+    def _clipped(self, error: float, seconds: float) -> float:
+        if self._scale == 0.0:
+            self._scale = seconds
+        limit = CLIP * max(self._scale, LEAST_SCALE * (seconds - error))
+        clipped = max(-limit, min(limit, error))
+        self._scale += SCALE_STEP * (abs(clipped) - self._scale)
+        return clipped
+
+    def _token_information(self) -> float:
+        """Of the cost of a token, once the other two are accounted for."""
+        unit = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)
+        return 1.0 / float(torch.linalg.solve(self._information, unit)[1])
+
+
+class RowPrice:
+    """What one more row costs all generations together, in output tokens.
+
+    Output tokens of a step, times the time that a row adds, over the time of the step; each
+    averaged over recent steps.
+    """
+
+    def __init__(self, fit: StepTimeFit) -> None:
+        self._fit = fit
+        self._outputs, self._row_s, self._step_s = 0.0, 0.0, 0.0
+
+    @property
+    def value(self) -> float:
+        """At least 0; 0 also until it is known."""
+        if not self._fit.known or self._step_s <= 0.0:
+            return 0.0
+        return self._outputs * self._row_s / self._step_s
+
+    def observe(self, load: StepLoad, *, outputs: int) -> None:
+        """A step ran, was learnt from, and gave that many output tokens."""
+        step = 1.0 if self._step_s == 0.0 else PRICE_STEP
+        row_s = self._fit.row_seconds(context=load.attended / max(1, load.tokens))
+        self._outputs += step * (outputs - self._outputs)
+        self._row_s += step * (row_s - self._row_s)
+        # The fit's own time: one step that stalled says nothing of the next.
+        self._step_s += step * (self._fit.seconds(load) - self._step_s)
