@@ -9,13 +9,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from outrider.engine.block_pool import BlockPool, OutOfBlocks
 from outrider.engine.handles import HandleTable, StateLost
+from outrider.engine.paged_sequence import Sequence
 from outrider.errors import Exhausted
 from outrider.prefix import TokenPrefix
-from outrider.testing.scripted import ScriptedSequence
 
 MAX_HANDLES = 3
-MAX_TOKENS = 40
+BLOCKS = 20
 LEASE_S = 10.0
 SCOPES = (b"one", b"two")
 
@@ -41,10 +42,10 @@ class Histories(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
+        self.pool = BlockPool(BLOCKS, block_size=2)
         self.table = HandleTable(
-            ScriptedSequence,
+            lambda scope: Sequence(self.pool, scope=scope),
             max_handles=MAX_HANDLES,
-            max_tokens=MAX_TOKENS,
             lease_s=LEASE_S,
             clock=lambda: self.now,
         )
@@ -101,12 +102,10 @@ class Histories(RuleBasedStateMachine):
                     owner=stream.owner,
                     base_length=len(base),
                     prefix_digest=TokenPrefix(base).digest(len(base)),
-                    growth=growth,
                 )
             except Exhausted:
-                tokens = sum(len(each.token_ids) for each in pinned if each is not stream)
                 others = [each for each in pinned if each is not stream]
-                assert tokens + len(base) + growth > MAX_TOKENS or len(others) >= MAX_HANDLES
+                assert len(others) >= MAX_HANDLES
                 self.close(stream)
                 return
             if not isinstance(found, StateLost):
@@ -117,7 +116,12 @@ class Histories(RuleBasedStateMachine):
         assert not isinstance(found, StateLost)
         assert list(found.prefix.token_ids) == base
         new = [random.randrange(100) for _ in range(growth)]
-        found.prefix.extend(new)
+        try:
+            found.reserve(growth)
+        except OutOfBlocks:
+            assert found.blocks_needed(growth) > self.pool.available
+            new = []
+        found.append(new)
         stream.token_ids = [*base, *new]
         stream.heard = self.now
         self.table.status()
@@ -165,7 +169,9 @@ class Histories(RuleBasedStateMachine):
         status = self.table.status()
         assert status.in_use == len(self.pinned())
         assert status.in_use + status.leased <= MAX_HANDLES
-        assert status.kv_tokens <= MAX_TOKENS
+        assert self.pool.in_use <= BLOCKS
+        if not self.pinned():
+            assert self.pool.in_use == 0
 
 
 TestHistories = Histories.TestCase

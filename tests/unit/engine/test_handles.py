@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from outrider.engine.block_pool import BlockPool
 from outrider.engine.handles import HandleTable, StateLost
 from outrider.engine.model import Sequence
 from outrider.errors import Exhausted, InvalidRequest
-from outrider.prefix import TokenPrefix
-from outrider.testing.scripted import BYTES_PER_TOKEN, ScriptedSequence
+from outrider.prefix import EMPTY_DIGEST, TokenPrefix
 
 SCOPE = b"tenant"
 LEASE_S = 30.0
+BLOCK_SIZE = 2
 
 
 class Clock:
@@ -32,14 +33,20 @@ def table(clock: Clock) -> HandleTable:
     return make_table(clock)
 
 
-def make_table(clock: Clock, *, max_handles: int = 4, max_tokens: int = 100) -> HandleTable:
+def make_table(clock: Clock, *, max_handles: int = 4, pool: BlockPool | None = None) -> HandleTable:
+    blocks = pool or BlockPool(50, block_size=BLOCK_SIZE)
     return HandleTable(
-        ScriptedSequence,
+        lambda scope: Sequence(blocks, scope=scope),
         max_handles=max_handles,
-        max_tokens=max_tokens,
         lease_s=LEASE_S,
         clock=clock,
     )
+
+
+def read(sequence: Sequence, ids: list[int]) -> None:
+    """What a forward does."""
+    sequence.reserve(len(ids))
+    sequence.append(ids)
 
 
 def digest(token_ids: list[int]) -> int:
@@ -47,17 +54,13 @@ def digest(token_ids: list[int]) -> int:
 
 
 def attach(
-    table: HandleTable, handle_id: str, base: list[int], *, owner: str = "a", growth: int = 0
+    table: HandleTable, handle_id: str, base: list[int], *, owner: str = "a"
 ) -> Sequence | StateLost:
-    return table.attach(
-        handle_id, owner=owner, base_length=len(base), prefix_digest=digest(base), growth=growth
-    )
+    return table.attach(handle_id, owner=owner, base_length=len(base), prefix_digest=digest(base))
 
 
-def attached(
-    table: HandleTable, handle_id: str, base: list[int], *, owner: str = "a", growth: int = 0
-) -> Sequence:
-    found = attach(table, handle_id, base, owner=owner, growth=growth)
+def attached(table: HandleTable, handle_id: str, base: list[int], *, owner: str = "a") -> Sequence:
+    found = attach(table, handle_id, base, owner=owner)
     assert not isinstance(found, StateLost)
     return found
 
@@ -65,7 +68,7 @@ def attached(
 def opened(table: HandleTable, ids: list[int], *, owner: str = "a") -> str:
     """A new handle whose state has read `ids`."""
     handle_id = table.open(None, owner=owner, scope=SCOPE)
-    attached(table, handle_id, [], owner=owner, growth=len(ids)).prefix.extend(ids)
+    read(attached(table, handle_id, [], owner=owner), ids)
     return handle_id
 
 
@@ -125,7 +128,7 @@ def test_release_frees_at_once(table: HandleTable) -> None:
     handle_id = opened(table, [1, 2])
     table.release(handle_id, owner="a")
     status = table.status()
-    assert (status.in_use, status.leased, status.kv_tokens, status.kv_bytes) == (0, 0, 0, 0)
+    assert (status.in_use, status.leased, status.kv_tokens) == (0, 0, 0)
     assert table.open(handle_id, owner="a", scope=SCOPE) != handle_id
 
 
@@ -135,7 +138,6 @@ def test_a_lease_keeps_state_until_it_ends(table: HandleTable, clock: Clock) -> 
     clock.now += LEASE_S - 1
     status = table.status()
     assert (status.in_use, status.leased, status.kv_tokens) == (0, 1, 2)
-    assert status.kv_bytes == 2 * BYTES_PER_TOKEN
     clock.now += 1
     assert table.status().leased == 0
     assert table.open(handle_id, owner="b", scope=SCOPE) != handle_id
@@ -168,13 +170,26 @@ def test_a_stream_that_comes_back_too_late_starts_again_under_its_handle(
     assert table.status().in_use == 1
 
 
-def test_a_forward_longer_than_a_pin_is_a_sign_of_life(table: HandleTable, clock: Clock) -> None:
+def test_a_stream_that_is_worked_for_is_not_silent(table: HandleTable, clock: Clock) -> None:
     handle_id = table.open(None, owner="a", scope=SCOPE)
-    sequence = attached(table, handle_id, [], growth=3)
-    clock.now += 3 * LEASE_S
-    sequence.prefix.extend([1, 2, 3])
+    with table.working_on(
+        handle_id, owner="a", base_length=0, prefix_digest=EMPTY_DIGEST
+    ) as sequence:
+        assert isinstance(sequence, Sequence)
+        clock.now += 3 * LEASE_S
+        read(sequence, [1, 2, 3])
+        assert table.status().in_use == 1
+    clock.now += LEASE_S - 1
     assert table.status().in_use == 1
     assert len(attached(table, handle_id, [1, 2, 3]).prefix) == 3
+
+
+def test_work_that_ends_late_leaves_a_newer_owner_alone(table: HandleTable, clock: Clock) -> None:
+    handle_id = table.open(None, owner="a", scope=SCOPE)
+    with table.working_on(handle_id, owner="a", base_length=0, prefix_digest=EMPTY_DIGEST):
+        table.lease(handle_id, owner="a")
+        assert table.open(handle_id, owner="b", scope=SCOPE) != handle_id
+    assert table.status().in_use == 1
 
 
 def test_the_oldest_lease_gives_way_to_a_new_stream(clock: Clock) -> None:
@@ -199,24 +214,44 @@ def test_pinned_states_never_give_way(clock: Clock) -> None:
     assert refusal.value.retry_after_s > 0
 
 
-def test_cached_tokens_give_way_to_growth_and_pinned_ones_do_not(clock: Clock) -> None:
-    table = make_table(clock, max_tokens=10)
-    cached = opened(table, [1] * 4, owner="a")
-    table.lease(cached, owner="a")
-    pinned = opened(table, [2] * 4, owner="b")
-    assert len(attached(table, pinned, [2] * 4, owner="b", growth=2).prefix) == 4
-    assert table.status().leased == 1
-    attached(table, pinned, [2] * 4, owner="b", growth=6)
+def test_leased_state_gives_way_to_growth_from_its_end(clock: Clock) -> None:
+    pool = BlockPool(4, block_size=BLOCK_SIZE)
+    table = make_table(clock, pool=pool)
+    leased = opened(table, [1, 1, 1, 1, 1], owner="a")
+    table.lease(leased, owner="a")
+    assert (pool.in_use, pool.cached) == (0, 3)
+    opened(table, [2, 2, 2, 2], owner="b")
+    assert table.open(leased, owner="c", scope=SCOPE) == leased
+    assert attach(table, leased, [1] * 5, owner="c") == StateLost(4)
+    assert len(attached(table, leased, [1] * 4, owner="c").prefix) == 4
+
+
+def test_all_blocks_come_back(clock: Clock) -> None:
+    pool = BlockPool(8, block_size=BLOCK_SIZE)
+    table = make_table(clock, pool=pool)
+    released, left = opened(table, [1] * 5, owner="a"), opened(table, [2] * 3, owner="b")
+    assert pool.in_use == 5
+    table.release(released, owner="a")
+    table.lease(left, owner="b")
+    assert (pool.in_use, pool.available) == (0, 8)
+    clock.now += LEASE_S
     assert table.status().leased == 0
-    other = table.open(None, owner="c", scope=SCOPE)
-    with pytest.raises(Exhausted):
-        attach(table, other, [], owner="c", growth=7)
-    assert len(attached(table, other, [], owner="c", growth=6).prefix) == 0
+    assert (pool.in_use, pool.available) == (0, 8)
 
 
-def test_a_rollback_makes_room_for_itself(clock: Clock) -> None:
-    table = make_table(clock, max_tokens=10)
-    handle_id = opened(table, [1] * 10)
-    assert len(attached(table, handle_id, [1] * 3, growth=7).prefix) == 3
-    with pytest.raises(Exhausted):
-        attach(table, handle_id, [1] * 3, growth=8)
+def test_what_a_stream_read_is_found_by_the_next_one(clock: Clock) -> None:
+    pool = BlockPool(8, block_size=BLOCK_SIZE)
+    table = make_table(clock, pool=pool)
+    table.release(opened(table, [1, 2, 3, 4, 5]), owner="a")
+    again = attached(table, table.open(None, owner="b", scope=SCOPE), [], owner="b")
+    assert again.adopt([1, 2, 3, 4, 5]) == 4
+    other = attached(table, table.open(None, owner="c", scope=b"other"), [], owner="c")
+    assert other.adopt([1, 2, 3, 4, 5]) == 0
+
+
+def test_a_preempted_state_is_lost_and_its_stream_begins_again(clock: Clock) -> None:
+    table = make_table(clock)
+    handle_id = opened(table, [1, 2, 3])
+    attached(table, handle_id, [1, 2, 3]).preempt()
+    assert attach(table, handle_id, [1, 2, 3]) == StateLost(0)
+    assert attached(table, handle_id, []).adopt([1, 2, 3]) == 2
