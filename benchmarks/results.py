@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -42,11 +43,8 @@ def machine() -> str:
         ),
         platform.processor() or platform.machine(),
     )
-    import os
-
-    return f"{os.cpu_count()} cores, {model}, no GPU" + (
-        "" if not torch.cuda.is_available() else f" but {torch.cuda.get_device_name()}"
-    )
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
+    return f"{os.cpu_count()} cores, {model}, {gpu}"
 
 
 def publish(title: str, rows: Sequence[Row]) -> None:

@@ -6,13 +6,15 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.subject import Subject
 from outrider.cli.client import Client
 from outrider.cli.deployment import Deployment, ServicePlan
+from outrider.settings.environment import environment_name
 
 PAIRING_TIMEOUT_S = 60.0
 GRACE_S = 5.0
@@ -105,6 +107,69 @@ def running_services(programs: Programs, placement: Placement) -> Iterator[Clien
                 yield client
         finally:
             os.sched_setaffinity(0, own_cores)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetAlone:
+    """A running target, and a coordinator that has no draft: where they listen."""
+
+    target: str
+    coordinator: str
+
+
+@contextmanager
+def running_targets(
+    subject: Subject, variants: Mapping[str, Mapping[str, str]], placement: Placement
+) -> Iterator[Mapping[str, TargetAlone]]:
+    """A target for each name and settings, all on the same cores, each with its coordinator.
+
+    The settings are by their names in the code, such as `gather`. Whoever drives them takes turns:
+    the idle ones take no time. This process stays on the coordinators' cores until the block ends.
+    """
+    own_cores = os.sched_getaffinity(0)
+    with (
+        tempfile.TemporaryDirectory(prefix="outrider-bench-") as folder,
+        Deployment(Path(folder), _Silent(), grace_s=GRACE_S) as deployment,
+    ):
+        targets = deployment.start(
+            [
+                ServicePlan(
+                    name=f"target-{name}",
+                    command=[*_environment(settings), *_TARGET, *subject.flags, _ANY_PORT],
+                    cpus=placement.target_cores,
+                )
+                for name, settings in variants.items()
+            ]
+        )
+        coordinators = deployment.start(
+            [
+                _plan(
+                    f"coordinator-{name}",
+                    [*_COORDINATOR, _ANY_PORT, f"--target-address={targets[f'target-{name}']}"],
+                    placement.other_cores,
+                )
+                for name in variants
+            ]
+        )
+        os.sched_setaffinity(0, placement.other_cores)
+        try:
+            yield {
+                name: TargetAlone(targets[f"target-{name}"], coordinators[f"coordinator-{name}"])
+                for name in variants
+            }
+        finally:
+            os.sched_setaffinity(0, own_cores)
+
+
+_ANY_PORT = "--listen=127.0.0.1:0"
+_TARGET = (sys.executable, "-m", "outrider", "serve", "--end-with-input", "target")
+_COORDINATOR = ("outrider", "serve", "--end-with-input", "coordinator", "--draft-address=")
+
+
+def _environment(settings: Mapping[str, str]) -> Sequence[str]:
+    """What begins a command whose environment has these settings: a switch has no flag that turns
+    it off."""
+    return ["env", *(f"{environment_name(name)}={value}" for name, value in settings.items())]
 
 
 class _Silent:
