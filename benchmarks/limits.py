@@ -1,0 +1,233 @@
+"""What a forward can cost at least: bytes to read, bare matrix products, Python around them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from statistics import median
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+
+from benchmarks.corpus import Corpus
+from benchmarks.results import Row
+from benchmarks.subject import CACHE, EMBEDDED, Subject
+from outrider.engine.loading import load_model
+from outrider.engine.model import Chunk, Model
+from outrider.engine.model import Sequence as State
+from outrider.engine.transformers_model import TransformersModel
+
+DTYPES = ("bfloat16", "float32")
+CONTEXT = 200
+SHAPES = {"decode_1": (1, 1), "verify_1": (1, 5), "verify_8": (8, 5), "decode_64": (64, 1)}
+"""Chunks in a forward, and tokens in each."""
+DEEP_CONTEXT = 4000
+READ_BYTES = 1 << 29
+RUNS, WARM_UPS = 10, 2
+PREFILL_SLICE = 500
+
+
+def measure(
+    *, dtypes: Sequence[str] = DTYPES, runs: int = RUNS, subject: Subject = EMBEDDED
+) -> Iterator[Row]:
+    """Rows of the machine, of the bare products, of the engine's forward, of what is not either."""
+    torch.set_num_threads(subject.threads)
+    bytes_per_s = read_bandwidth(subject.device, runs)
+    yield Row(
+        subject.row("limit_read_bandwidth"),
+        bytes_per_s / 1e9,
+        "GB/s",
+        runs,
+        note=f"sum of {READ_BYTES >> 20} MiB; {subject.device}, {subject.threads} thread",
+    )
+    for dtype in dtypes:
+        yield from _rows(subject.of_dtype(dtype), bytes_per_s, runs)
+        print(f"  limits: {dtype}", file=sys.stderr, flush=True)
+    yield _python_row(subject, runs)
+
+
+def read_bandwidth(device: str, runs: int = RUNS) -> float:
+    """Bytes per second of reading memory that no cache holds."""
+    memory = torch.ones(READ_BYTES // 4, device=device)
+    return READ_BYTES / seconds(memory.sum, device, runs)
+
+
+def seconds(action: Callable[[], object], device: str, runs: int = RUNS) -> float:
+    """Median time of `action`, the device's part included."""
+    found = []
+    for _ in range(WARM_UPS + runs):
+        _synchronise(device)
+        since = time.perf_counter()
+        action()
+        _synchronise(device)
+        found.append(time.perf_counter() - since)
+    return median(found[WARM_UPS:])
+
+
+@torch.inference_mode()
+def _rows(subject: Subject, bytes_per_s: float, runs: int) -> Iterator[Row]:
+    products = BareProducts(subject)
+    loaded = load_model(
+        subject.model,
+        role="target",
+        cache_dir=CACHE,
+        dtype=subject.dtype,
+        device=subject.device,
+        threads=subject.threads,
+    )
+    model, corpus = loaded.model, Corpus(subject.folder)
+    floor_s = products.weight_bytes / bytes_per_s
+    for name, (count, length) in SHAPES.items():
+        bare_s = seconds(lambda: products.run(count * length), subject.device, runs)  # noqa: B023
+        rate = products.operations(count * length) / bare_s / 1e9
+        yield Row(
+            subject.row(f"limit_products_{name}_{subject.dtype}"),
+            bare_s * 1000,
+            "ms",
+            runs,
+            ratio=bare_s / floor_s,
+            against=f"reading the weights, {floor_s * 1000:.1f} ms",
+            note=f"all linear layers at {count * length} rows, {rate:.0f} GFLOP/s; {subject.note}",
+        )
+        step_s = _step_s(model, corpus, count=count, length=length, runs=runs, subject=subject)
+        yield Row(
+            subject.row(f"limit_forward_{name}_{subject.dtype}"),
+            step_s * 1000,
+            "ms",
+            runs,
+            ratio=step_s / bare_s,
+            against=f"its linear layers alone, {bare_s * 1000:.1f} ms",
+            note=f"{count} x {length} tokens after {CONTEXT}; {subject.note}",
+        )
+    yield _floor_row(model, corpus, products.weight_bytes, bytes_per_s, subject, runs)
+
+
+def _floor_row(
+    model: Model,
+    corpus: Corpus,
+    weight_bytes: int,
+    bytes_per_s: float,
+    subject: Subject,
+    runs: int,
+) -> Row:
+    """One decode step after a long context against the bytes that it reads."""
+    token_bytes = model.pool.block_bytes / model.pool.block_size
+    floor_s = (weight_bytes + DEEP_CONTEXT * token_bytes) / bytes_per_s
+    step_s = _step_s(
+        model, corpus, count=1, length=1, runs=runs, subject=subject, context=DEEP_CONTEXT
+    )
+    return Row(
+        subject.row(f"limit_bytes_floor_{subject.dtype}"),
+        step_s * 1000,
+        "ms",
+        runs,
+        ratio=step_s / floor_s,
+        against=f"reading weights and KV state, {floor_s * 1000:.1f} ms",
+        note=f"one decode step after {DEEP_CONTEXT} tokens; {subject.note}",
+    )
+
+
+def _python_row(subject: Subject, runs: int) -> Row:
+    """A forward of as many layers with next to nothing in them."""
+    with torch.inference_mode():
+        model = TransformersModel(_hollow(subject))
+        state = model.new_sequence()
+        step = _stepper(model, [state], [[1]])
+        step_s = seconds(step, "cpu", runs * 5)
+    return Row(
+        subject.row("limit_python"),
+        step_s * 1000,
+        "ms",
+        runs * 5,
+        note="a decode step of a model with as many layers, 8 wide: Python and dispatch of kernels",
+    )
+
+
+class BareProducts:
+    """The linear layers of a model, one after the other, without anything between them."""
+
+    def __init__(self, subject: Subject) -> None:
+        model: Any = AutoModelForCausalLM.from_pretrained(
+            subject.folder, dtype=subject.numbers, local_files_only=True
+        ).to(subject.device)
+        self._layers = [one for one in model.modules() if isinstance(one, torch.nn.Linear)]
+        self._inputs: dict[tuple[int, int], torch.Tensor] = {}
+
+    @property
+    def weight_bytes(self) -> int:
+        """Of all of them."""
+        return sum(layer.weight.nbytes for layer in self._layers)
+
+    def operations(self, rows: int) -> int:
+        """Multiplications and additions."""
+        return 2 * rows * sum(layer.weight.numel() for layer in self._layers)
+
+    def run(self, rows: int) -> None:
+        """Multiplies `rows` rows by each."""
+        for layer in self._layers:
+            key = rows, layer.in_features
+            if key not in self._inputs:
+                weight = layer.weight
+                self._inputs[key] = torch.ones(key, dtype=weight.dtype, device=weight.device)
+            layer(self._inputs[key])
+
+
+def _step_s(
+    model: Model,
+    corpus: Corpus,
+    *,
+    count: int,
+    length: int,
+    runs: int,
+    subject: Subject,
+    context: int = CONTEXT,
+) -> float:
+    """Seconds of a forward over `count` chunks of `length` tokens, each after `context`."""
+    states = [model.new_sequence() for _ in range(count)]
+    for state in states:
+        text = corpus.take(context)
+        for first in range(0, context, PREFILL_SLICE):
+            model.forward([Chunk(state, text[first : first + PREFILL_SLICE], rows=0)])
+    texts = [corpus.take(length) for _ in states]
+    step_s = seconds(_stepper(model, states, texts), subject.device, runs)
+    for state in states:
+        state.clear()
+    return step_s
+
+
+def _stepper(
+    model: Model, states: Sequence[State], texts: Sequence[Sequence[int]]
+) -> Callable[[], None]:
+    """A forward after which all states are as before."""
+    lengths = [len(state.prefix) for state in states]
+
+    def step() -> None:
+        model.forward(
+            [Chunk(state, text, rows=len(text)) for state, text in zip(states, texts, strict=True)]
+        )
+        for state, before in zip(states, lengths, strict=True):
+            state.rollback(before)
+
+    return step
+
+
+def _hollow(subject: Subject) -> LlamaForCausalLM:
+    layers = LlamaConfig.from_pretrained(subject.folder).num_hidden_layers
+    config = LlamaConfig(
+        vocab_size=8,
+        hidden_size=8,
+        intermediate_size=8,
+        num_hidden_layers=layers,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        max_position_embeddings=512,
+    )
+    model: LlamaForCausalLM = LlamaForCausalLM(config).to(subject.numbers).eval()
+    return model
+
+
+def _synchronise(device: str) -> None:
+    if device.startswith("cuda"):
+        torch.cuda.synchronize(device)
