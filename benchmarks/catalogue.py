@@ -1,0 +1,122 @@
+"""What can be measured: names, how long each takes, and which rows can be had alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks import (
+    batched_verify,
+    embedded,
+    greedy,
+    hop,
+    kv_bookkeeping,
+    limits,
+    prefix_reuse,
+    round_at_context,
+    sampling,
+    settings_compared,
+    target_only,
+    ttft,
+    wire,
+)
+from benchmarks.results import Row
+
+Measure = Callable[..., Iterable[Row]]
+ENGINE = "engine"
+"""Names all benchmarks of the engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """One measurement. `seconds`: about how long it takes on two cores, loading included."""
+
+    name: str
+    title: str
+    seconds: int
+    measure: Measure
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+PAIR = (
+    Benchmark("wire", "Bytes on the wire", 100, wire.measure),
+    Benchmark("hop", "Hop overhead", 120, hop.measure),
+    Benchmark("sampling", "Sampling", 60, sampling.measure),
+    Benchmark("greedy", "Greedy output, with and without speculation", 200, greedy.measure),
+    Benchmark("embedded", "Speed of the embedded pair", 420, embedded.measure),
+)
+ENGINE_ROWS = (
+    Benchmark("batched_verify_8", "Verifications together", 45, batched_verify.measure),
+    Benchmark("target_only", "The target alone", 300, target_only.measure),
+    Benchmark("target_rounds", "Gathering", 90, target_only.measure_rounds),
+    Benchmark("ttft_beside_prefill", "A short prompt beside a long one", 120, ttft.measure),
+    Benchmark("rollback_us", "Rollback", 10, kv_bookkeeping.measure_rollback),
+    Benchmark("handle_lookup_us", "Handles", 10, kv_bookkeeping.measure_lookup),
+    Benchmark("sampling_share_batch_8", "Sampling of eight", 60, sampling.measure_batch),
+    Benchmark("round_at_context", "Rounds at a context", 45, round_at_context.measure),
+    Benchmark("prefix_reuse", "Prefix reuse", 90, prefix_reuse.measure),
+    Benchmark("compile_off_on", "Compilation", 240, settings_compared.measure_compile),
+    Benchmark("loop_thread_vs_process", "Place of the loop", 60, settings_compared.measure_loop),
+    Benchmark("limits", "What limits a forward", 60, limits.measure),
+)
+PARTS = (
+    *(
+        Benchmark(
+            f"batched_verify_8_{dtype}",
+            "Verifications together",
+            25,
+            batched_verify.measure,
+            {"dtypes": (dtype,)},
+        )
+        for dtype in batched_verify.DTYPES
+    ),
+    *(
+        Benchmark(
+            f"target_only_{count}",
+            "The target alone",
+            40 + 2 * count,
+            target_only.measure,
+            {"counts": (count,)},
+        )
+        for count in target_only.COUNTS
+    ),
+    *(
+        Benchmark(
+            f"target_rounds_{count}",
+            "Gathering",
+            30 + count,
+            target_only.measure_rounds,
+            {"counts": (count,)},
+        )
+        for count in target_only.ROUND_COUNTS
+    ),
+    *(
+        Benchmark(
+            f"round_at_context_{context}",
+            "Rounds at a context",
+            25,
+            round_at_context.measure,
+            {"contexts": (context,)},
+        )
+        for context in round_at_context.CONTEXTS
+    ),
+    Benchmark("sampling_share", "Sampling", 25, sampling.measure, {"kinds": ("plain",)}),
+)
+
+
+def known_names() -> Sequence[str]:
+    """Whatever `find` knows."""
+    return [ENGINE, *(one.name for one in (*PAIR, *ENGINE_ROWS, *PARTS))]
+
+
+def find(names: Sequence[str]) -> list[Benchmark]:
+    """The benchmarks of these names, all where there are none. Raises ValueError."""
+    by_name = {one.name: (one,) for one in (*PAIR, *ENGINE_ROWS, *PARTS)}
+    by_name[ENGINE] = ENGINE_ROWS  # type: ignore[assignment]
+    unknown = sorted(set(names) - set(by_name))
+    if unknown:
+        raise ValueError(f"unknown: {', '.join(unknown)}")
+    if not names:
+        return [*PAIR, *ENGINE_ROWS]
+    return [one for name in names for one in by_name[name]]
