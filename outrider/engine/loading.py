@@ -10,19 +10,27 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
+from outrider.engine.attention_check import check_attention
+from outrider.engine.block_pool import BLOCK_SIZE
+from outrider.engine.device_memory import kv_pool_bytes
 from outrider.engine.draft_vocabulary import read_draft_vocabulary
 from outrider.engine.file_digest import digest_files
 from outrider.engine.gguf_file import read_gguf_model
+from outrider.engine.kv_layout_probe import probe_kv_layout
+from outrider.engine.kv_pool import KvLayout, KvPool
+from outrider.engine.layer_check import check_layers
 from outrider.engine.load_error import ModelLoadError
-from outrider.engine.model import Chunk
 from outrider.engine.model_files import ModelFiles, Role, find_model_files
 from outrider.engine.number_type import choose_device, choose_number_type, number_type_name
-from outrider.engine.rollback_check import check_behaviour, check_layers
 from outrider.engine.special_ids import bos_token_id, eos_token_ids, tokenizer_size
 from outrider.engine.threads import configure_threads
-from outrider.engine.transformers_model import TransformersModel
+from outrider.engine.transformers_model import TransformersModel, head_rows
+from outrider.memory_budget import MemoryBudget
 
 __all__ = ["LoadedModel", "ModelLoadError", "load_model"]
+
+
+AUTO = MemoryBudget()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +60,15 @@ def load_model(
     device: str = "auto",
     threads: int = 0,
     context_length: int = 0,
+    kv_memory: MemoryBudget = AUTO,
+    block_size: int = BLOCK_SIZE,
     progress: Callable[[str], None] = lambda step: None,
 ) -> LoadedModel:
     """Loads `embedded`, a folder with safetensors, a .gguf file or a hub id.
 
     `dtype`: float64, float32, bfloat16, float16 or auto. `device`: auto, cpu, cuda:N. `threads`
-    and `context_length`: 0 leaves the default. A draft's folder may bring
+    and `context_length`: 0 leaves the default; a context is never longer than the KV pool, which
+    takes `kv_memory` in blocks of `block_size` tokens. A draft's folder may bring
     `draft_vocabulary.safetensors`, the ids its head is cut to. Code from a model is never run.
     Raises ModelLoadError, which names the path or the layer, and the cause.
     """
@@ -76,11 +87,19 @@ def load_model(
         raise ModelLoadError(f"{name} does not fit on {place}: {reason}") from error
     rows = loaded.get_output_embeddings().weight.shape[0]
     vocabulary_size = min(tokenizer_size(files.folder) or rows, rows)
-    model = TransformersModel(loaded, vocabulary_size=vocabulary_size, context_length=length)
-    progress("checking that its state can be rolled back")
-    check_behaviour(model)
+    progress("checking that its state can be rolled back and shared")
+    layout = probe_kv_layout(loaded, block_size=block_size)
+    check_attention(loaded, layout=layout, context_length=length)
+    draft_vocabulary = None
     if role == "draft":
-        model = _with_draft_vocabulary(model, loaded, files.folder)
+        draft_vocabulary = _draft_vocabulary(loaded, files.folder, vocabulary_size)
+    model = TransformersModel(
+        loaded,
+        vocabulary_size=vocabulary_size,
+        context_length=length,
+        draft_vocabulary=draft_vocabulary,
+        kv=_kv_pool(loaded, layout, kv_memory, context_length=length),
+    )
     return LoadedModel(
         model=model,
         name=name,
@@ -137,27 +156,44 @@ def _context_length(model: PreTrainedModel, wanted: int, name: str) -> int:
     return wanted or most
 
 
-def _with_draft_vocabulary(
-    model: TransformersModel, loaded: PreTrainedModel, folder: Path
-) -> TransformersModel:
-    """The same model with its head cut to the folder's draft vocabulary, if it names one."""
-    token_ids = read_draft_vocabulary(folder, vocabulary_size=model.vocabulary_size)
-    if token_ids is None:
-        return model
-    try:
-        cut = TransformersModel(
-            loaded,
-            vocabulary_size=model.vocabulary_size,
-            context_length=model.context_length,
-            draft_vocabulary=token_ids.to(model.device),
+def _kv_pool(
+    model: PreTrainedModel, layout: KvLayout, budget: MemoryBudget, *, context_length: int
+) -> KvPool:
+    size = kv_pool_bytes(
+        budget,
+        device=layout.device,
+        weights_bytes=sum(weight.nbytes for weight in model.parameters()),
+        context_bytes=layout.blocks_for(context_length) * layout.block_bytes,
+    )
+    blocks = layout.blocks_within(size)
+    if blocks < 1:
+        raise ModelLoadError(
+            f"no room for KV state: {size} bytes, and one block takes {layout.block_bytes}"
         )
+    try:
+        return KvPool(layout, blocks=blocks)
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise ModelLoadError(f"no room for KV state of {size} bytes: {reason}") from error
+
+
+@torch.inference_mode()
+def _draft_vocabulary(
+    model: PreTrainedModel, folder: Path, vocabulary_size: int
+) -> torch.Tensor | None:
+    """The ids that the folder names for its head, if any, once the head is seen to allow it."""
+    token_ids = read_draft_vocabulary(folder, vocabulary_size=vocabulary_size)
+    if token_ids is None:
+        return None
+    token_ids = token_ids.to(model.device)
+    try:
+        head = head_rows(model, token_ids)
     except ValueError as error:
         raise ModelLoadError(f"{folder}: {error}") from error
-    probe = [1, 2, 3, 4]
-    full_rows, cut_rows = (
-        each.forward([Chunk(each.new_sequence(), probe, 1)])[0].float() for each in (model, cut)
-    )
-    wanted = full_rows[:, token_ids]
-    if not torch.allclose(cut_rows, wanted, rtol=0.0, atol=0.02 * float(wanted.std())):
+    probe = torch.tensor([[1, 2, 3, 4]], device=model.device)
+    hidden = model.base_model(probe, use_cache=False).last_hidden_state[0, -1]
+    expected = model(probe, use_cache=False).logits[0, -1, token_ids].float()
+    cut = torch.nn.functional.linear(hidden, head).float()
+    if not torch.allclose(cut, expected, rtol=0.0, atol=0.02 * float(expected.std())):
         raise ModelLoadError(f"{folder}: its head is more than a linear layer and cannot be cut")
-    return cut
+    return token_ids

@@ -1,48 +1,27 @@
-"""A causal language model of transformers behind the engine's seam, one cache per sequence."""
+"""A causal language model of transformers behind the engine's seam: packed forwards, paged KV."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Sequence as SequenceOf
 
 import torch
-from transformers import DynamicCache, PreTrainedModel
+from transformers import PreTrainedModel
 
+from outrider.engine.attention_interface import use_packed_attention
+from outrider.engine.block_pool import BlockPool, OutOfBlocks
 from outrider.engine.columns import Columns
-from outrider.engine.model import Chunk
-from outrider.prefix import TokenPrefix
+from outrider.engine.kv_layout_probe import probe_kv_layout
+from outrider.engine.kv_pool import KvPool
+from outrider.engine.model import Chunk, Sequence
+from outrider.engine.packed_batch import PackedBatch, Part
+from outrider.engine.packed_cache import PackedCache
 
-
-class TransformersSequence:
-    """One sequence's ids and its cache. The cache's layers are all full attention."""
-
-    def __init__(self, config: Any) -> None:
-        self.prefix = TokenPrefix()
-        self.cache = DynamicCache(config=config)
-        self._config = config
-
-    @property
-    def kv_bytes(self) -> int:
-        """Bytes of keys and values."""
-        return sum(
-            layer.keys.nbytes + layer.values.nbytes
-            for layer in self.cache.layers
-            if layer.is_initialized
-        )
-
-    def rollback(self, length: int) -> None:
-        """Forgets all but the first `length` ids."""
-        surplus = len(self.prefix) - length
-        if length == 0:
-            # Also what a forward that failed half-way may have left.
-            self.cache = DynamicCache(config=self._config)
-        elif surplus > 0:
-            self.cache.crop(-surplus)
-        self.prefix.truncate(length)
+CONTEXTS = 8
+"""Full contexts that the KV pool has room for where nobody says how large it is to be."""
 
 
 class TransformersModel:
-    """Runs chunks one after the other."""
+    """Runs all chunks of a forward as one packed batch."""
 
     def __init__(
         self,
@@ -51,21 +30,34 @@ class TransformersModel:
         vocabulary_size: int | None = None,
         context_length: int | None = None,
         draft_vocabulary: torch.Tensor | None = None,
+        kv: KvPool | None = None,
     ) -> None:
-        """`vocabulary_size`: ids from here on are padding; None means the head has no padding.
+        """Takes the model over: its attention is the engine's from now on.
 
-        `context_length`: None means what the model's configuration says. `draft_vocabulary`:
-        int64 [n], rising ids that get a logits column at all; the head must be a plain linear
-        layer then.
+        `vocabulary_size`: ids from here on are padding; None means the head has no padding.
+        `context_length`: None means what the model's configuration says; no more than the pool
+        has room for in any case. `draft_vocabulary`: int64 [n], rising ids that get a logits
+        column at all; the head must be a plain linear layer then. `kv`: memory for KV state; None
+        means enough for a few full contexts. Raises ModelLoadError.
         """
         self._model = model.eval()
-        self._config = model.config.get_text_config(decoder=True)
-        self.vocabulary_size = vocabulary_size or int(self._config.vocab_size)
-        self.context_length = context_length or int(self._config.max_position_embeddings)
+        config = model.config.get_text_config(decoder=True)
+        context_length = context_length or int(config.max_position_embeddings)
+        if kv is None:
+            layout = probe_kv_layout(model)
+            kv = KvPool(layout, blocks=CONTEXTS * layout.blocks_for(context_length))
+        use_packed_attention(model)
+        self.kv = kv
+        self.pool = BlockPool(
+            kv.blocks, block_size=kv.layout.block_size, block_bytes=kv.layout.block_bytes
+        )
+        self.pool.copy = kv.copy
+        self.vocabulary_size = vocabulary_size or int(config.vocab_size)
+        self.context_length = min(context_length, self.pool.capacity_tokens)
         self.columns = Columns(self.vocabulary_size, draft_vocabulary)
         self._embeddings = int(model.get_input_embeddings().num_embeddings)
         self.weights_bytes = sum(weight.nbytes for weight in model.parameters())
-        self._head = None if draft_vocabulary is None else _head_rows(model, draft_vocabulary)
+        self._head = None if draft_vocabulary is None else head_rows(model, draft_vocabulary)
 
     @property
     def device(self) -> torch.device:
@@ -73,45 +65,75 @@ class TransformersModel:
         device: torch.device = self._model.device
         return device
 
-    def new_sequence(self) -> TransformersSequence:
-        """Empty state."""
-        return TransformersSequence(self._config)
+    def new_sequence(self, scope: bytes = b"") -> Sequence:
+        """Empty state, of a cache scope."""
+        return Sequence(self.pool, scope=scope)
 
     @torch.inference_mode()
-    def forward(self, chunks: Sequence[Chunk]) -> list[torch.Tensor]:
+    def forward(self, chunks: SequenceOf[Chunk]) -> list[torch.Tensor]:
         """Appends each chunk to its sequence; its logits [rows, columns]."""
-        return [self._read(chunk) for chunk in chunks]
+        self._check(chunks)
+        self._reserve(chunks)
+        parts = [
+            Part(
+                token_ids=chunk.token_ids,
+                start=len(chunk.sequence.prefix),
+                table=chunk.sequence.table,
+                rows=chunk.rows,
+            )
+            for chunk in chunks
+            if chunk.token_ids
+        ]
+        logits = self._logits(PackedBatch.pack(parts, self.kv)) if parts else self._no_logits()
+        for chunk in chunks:
+            chunk.sequence.append(chunk.token_ids)
+        return list(torch.split(logits, [chunk.rows for chunk in chunks]))
 
-    def _read(self, chunk: Chunk) -> torch.Tensor:
-        sequence = chunk.sequence
-        if not isinstance(sequence, TransformersSequence):
+    def _check(self, chunks: SequenceOf[Chunk]) -> None:
+        if any(chunk.sequence.pool is not self.pool for chunk in chunks):
             raise TypeError("the sequence is another model's")
-        count = len(chunk.token_ids)
-        if len(sequence.prefix) + count > self.context_length:
-            raise ValueError("beyond the context length")
-        token_ids = torch.tensor([chunk.token_ids], device=self.device)
-        # A draft may be shown a target's extra tokens; what it makes of them only costs acceptance.
-        token_ids.clamp_(max=self._embeddings - 1)
-        rows = self._logits(token_ids, sequence.cache, rows=chunk.rows)
-        sequence.prefix.extend(chunk.token_ids)
-        return rows
+        if len({id(chunk.sequence) for chunk in chunks}) < len(chunks):
+            raise ValueError("two chunks of one sequence")
+        for chunk in chunks:
+            if len(chunk.sequence.prefix) + len(chunk.token_ids) > self.context_length:
+                raise ValueError("beyond the context length")
 
-    def _logits(self, token_ids: torch.Tensor, cache: DynamicCache, *, rows: int) -> torch.Tensor:
-        first = token_ids.shape[1] - rows
-        if rows and self._head is None:
-            wanted = torch.arange(first, token_ids.shape[1], device=self.device)
-            answer = self._model(token_ids, cache=cache, use_cache=True, logits_to_keep=wanted)
+    def _reserve(self, chunks: SequenceOf[Chunk]) -> None:
+        """Slots for all new tokens, or none. Raises OutOfBlocks."""
+        try:
+            for chunk in chunks:
+                chunk.sequence.reserve(len(chunk.token_ids))
+        except OutOfBlocks:
+            for chunk in chunks:
+                chunk.sequence.rollback(len(chunk.sequence.prefix))
+            raise
+
+    def _logits(self, batch: PackedBatch) -> torch.Tensor:
+        """[wanted, columns]."""
+        # A draft may be shown a target's extra tokens; what it makes of them only costs acceptance.
+        token_ids = batch.token_ids.clamp(max=self._embeddings - 1).unsqueeze(0)
+        inputs = {
+            "position_ids": batch.positions.unsqueeze(0),
+            "cache": PackedCache(self.kv, batch),
+            "use_cache": True,
+            "packed": batch,
+        }
+        if self._head is None and len(batch.wanted):
+            answer = self._model(token_ids, logits_to_keep=batch.wanted, **inputs)
             logits: torch.Tensor = answer.logits[0, :, : self.vocabulary_size]
             return logits
-        answer = self._model.base_model(token_ids, cache=cache, use_cache=True)
-        hidden: torch.Tensor = answer.last_hidden_state[0, first:]
+        answer = self._model.base_model(token_ids, **inputs)
         if self._head is None:
-            return hidden.new_empty(0, len(self.columns))
-        return torch.nn.functional.linear(hidden, self._head)
+            return self._no_logits()
+        return torch.nn.functional.linear(answer.last_hidden_state[0, batch.wanted], self._head)
+
+    def _no_logits(self) -> torch.Tensor:
+        layout = self.kv.layout
+        return torch.empty(0, len(self.columns), dtype=layout.dtype, device=layout.device)
 
 
-def _head_rows(model: PreTrainedModel, token_ids: torch.Tensor) -> torch.Tensor:
-    """The head's weights for some ids, [ids, hidden]."""
+def head_rows(model: PreTrainedModel, token_ids: torch.Tensor) -> torch.Tensor:
+    """The head's weights for some ids, [ids, hidden]. Raises ValueError if it has more."""
     head = model.get_output_embeddings()
     if not isinstance(head, torch.nn.Linear) or head.bias is not None:
         raise ValueError("a head over part of the vocabulary needs a linear head without bias")

@@ -14,6 +14,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from outrider.engine.draft_vocabulary import save_draft_vocabulary
 from outrider.engine.loading import LoadedModel, ModelLoadError, load_model
 from outrider.engine.model import Chunk
+from outrider.memory_budget import MemoryBudget
 from outrider.testing.tiny_models import save_tiny, tiny_llama
 from outrider.testing.tiny_tokenizer import tiny_tokenizer
 
@@ -174,8 +175,8 @@ def break_tokenizer(folder: Path) -> None:
     (folder / "tokenizer.json").write_text('{"model": {}}')
 
 
-def break_window(folder: Path) -> None:
-    rewrite(folder / "config.json", model_type="mistral", sliding_window=16)
+def break_layer(folder: Path) -> None:
+    rewrite(folder / "config.json", layer_types=["full_attention", "linear_attention"])
 
 
 @pytest.mark.parametrize(
@@ -201,10 +202,24 @@ def test_a_broken_folder_is_named_with_its_cause(
     assert str(folder) in str(refusal.value)
 
 
-def test_a_window_is_refused_by_its_layer(folder: Path, tmp_path: Path) -> None:
-    break_window(folder)
-    with pytest.raises(ModelLoadError, match=r"layer 0.*window"):
+def test_a_recurrent_layer_is_refused_by_its_number(folder: Path, tmp_path: Path) -> None:
+    break_layer(folder)
+    with pytest.raises(ModelLoadError, match=r"layer 1.*linear_attention"):
         load(folder, tmp_path)
+
+
+def test_a_window_is_served(folder: Path, tmp_path: Path) -> None:
+    rewrite(folder / "config.json", model_type="mistral", sliding_window=16)
+    load(folder, tmp_path)
+
+
+def test_the_context_is_no_longer_than_its_memory(folder: Path, tmp_path: Path) -> None:
+    # 2 layers × keys and values × 2 heads × 16 numbers × 4 bytes × 16 tokens.
+    block = 2 * 2 * 2 * 16 * 4 * 16
+    loaded = load(folder, tmp_path, kv_memory=MemoryBudget(size=3 * block + 1)).model
+    assert (loaded.pool.blocks, loaded.context_length) == (3, 48)
+    with pytest.raises(ModelLoadError, match=f"one block takes {block}"):
+        load(folder, tmp_path, kv_memory=MemoryBudget(size=block - 1))
 
 
 def test_code_of_a_model_is_never_run(folder: Path, tmp_path: Path) -> None:
