@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -57,6 +58,11 @@ class WaitingLine(Generic[WorkT]):
     def leave(self, work: WorkT) -> None:
         """Takes its place away, if it has one."""
         self._places.pop(work, None)
+
+    def keep(self, works: Container[WorkT]) -> None:
+        """Takes the places of all others away."""
+        for work in [work for work in self._places if work not in works]:
+            self.leave(work)
 
     def refuse(self, now: float) -> list[tuple[WorkT, Exhausted]]:
         """Those that have waited too long, and the last new ones of a line that is too long.

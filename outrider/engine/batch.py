@@ -3,165 +3,197 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from collections.abc import Sequence as SequenceOf
+from dataclasses import dataclass
+from functools import partial
 from typing import Generic, TypeVar
 
-import structlog
 import torch
 
-from outrider.engine.live_work import LiveWork
-from outrider.engine.model import Chunk, Model
-from outrider.engine.ticket import Done, Ticket
-from outrider.engine.work import Work
-from outrider.errors import (
-    InternalFailure,
-    NumericalFailure,
-    OutOfRange,
-    OutriderError,
-    PoolUnavailable,
-)
+from outrider.engine.live_work import LiveWork, Submission
+from outrider.engine.live_works import LiveWorks, reported
+from outrider.engine.model import Chunk, Model, Sequence
+from outrider.engine.prefill_slice import PrefillSlice
+from outrider.engine.room import Room
+from outrider.engine.schedule import schedule
+from outrider.engine.step_time import StepLoad, attended_by
+from outrider.engine.work import Preempted, Work
+from outrider.errors import NumericalFailure, OutOfRange, PoolUnavailable
 
 JobT = TypeVar("JobT")
 ResultT = TypeVar("ResultT")
 
-_FAILED = "the model worker failed; its log says why"
 
-log = structlog.get_logger(__name__)
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one step did; times of perf_counter. `answered`: streams that got a last answer."""
+
+    load: StepLoad
+    began: float
+    ended: float
+    outputs: int
+    answered: SequenceOf[str]
 
 
 class Batch(Generic[ResultT]):
-    """Live works, oldest first. Each waits for the logits of one chunk."""
+    """Live works, each of which waits for the logits of one chunk."""
 
-    def __init__(self, model: Model, *, prefill_slice: int) -> None:
+    def __init__(
+        self,
+        model: Model,
+        *,
+        works: LiveWorks[ResultT],
+        room: Room,
+        prefill_slice: PrefillSlice,
+        token_budget: int,
+    ) -> None:
+        """`token_budget`: most tokens of a forward."""
         self._model = model
+        self._works = works
+        self._room = room
         self._prefill_slice = prefill_slice
-        self._live: list[LiveWork[ResultT]] = []
+        self._token_budget = token_budget
+        self._served: dict[str, int] = {}
         self.forwards = 0
 
     def __len__(self) -> int:
-        return len(self._live)
+        return len(self._works)
+
+    @property
+    def runnable(self) -> bool:
+        """Some work has room, so a step would advance it."""
+        return any(self._room.admits(work) for work in self._works)
+
+    @property
+    def deadline(self) -> float | None:
+        """When a work will have waited too long for room; perf_counter."""
+        return self._room.deadline
 
     def add(
-        self,
-        start: Callable[[JobT], Work[ResultT]],
-        job: JobT,
-        ticket: Ticket[ResultT],
-        *,
-        arrived: float,
+        self, start: Callable[[JobT], Work[ResultT]], submission: Submission[JobT, ResultT]
     ) -> None:
         """Starts a job's work and runs it up to its first chunk."""
-        if ticket.abandoned:
-            return
-        try:
-            work = LiveWork(start(job), ticket, arrived=arrived)
-        except Exception as error:
-            ticket.fail(_reported(error))
-            return
-        except BaseException:
-            ticket.fail(InternalFailure(_FAILED))
-            raise
-        self._live.append(work)
-        self._guard(work, work.begin)
+        served = self._served.get(submission.stream, 0)
+        self._works.start(LiveWork(start, submission, served=served))
 
-    def step(self) -> None:
-        """One forward over the pending chunks of all live works."""
-        self._let_newest_have_sequences()
+    def step(self) -> Step | None:
+        """One forward over what the schedule takes. None if there was none, or if it failed."""
+        self._works.take_answered()
+        self._refuse_lost_sequences()
         self._refuse_what_is_too_long()
-        works = list(self._live)
-        if not works:
-            return
-        parts = [work.next_slice(self._prefill_slice) for work in works]
+        for work, error in self._room.admit(self._works, now=time.perf_counter()):
+            self._works.fail(work, error)
+        parts = self._parts()
+        if not parts:
+            return None
+        load = _load(parts.values())
         began = time.perf_counter()
-        try:
-            rows = self._model.forward(parts)
-            # Reading the answer also waits for a device that works asynchronously.
-            finite = [bool(part_rows.isfinite().all()) for part_rows in rows]
-        except Exception as error:
-            reported = _reported(error)
-            for work, part in zip(works, parts, strict=True):
-                self._throw(work, part, reported)
-            return
-        ended = time.perf_counter()
-        self.forwards += 1
-        for work, part, part_rows, sound in zip(works, parts, rows, finite, strict=True):
-            if sound:
-                self._hand_over(work, part, part_rows, began=began, ended=ended, size=len(works))
-            else:
-                failure = NumericalFailure("the model gave NaN or infinite logits")
-                self._throw(work, part, failure)
+        if not self._forward(parts, began=began):
+            return None
+        outputs, answered = self._works.take_answered()
+        return Step(load, began, time.perf_counter(), outputs, answered)
 
     def drop_abandoned(self) -> None:
         """Ends the works that nobody waits for."""
-        for work in [work for work in self._live if work.ticket.abandoned]:
-            self._remove(work)
+        for work in self._works:
+            if work.ticket.abandoned:
+                self._works.end(work)
+
+    def forget(self, stream: str) -> None:
+        """The stream has ended."""
+        self._served.pop(stream, None)
 
     def fail_all(self, error: Exception) -> None:
         """Ends all works."""
-        for work in list(self._live):
-            self._fail(work, error)
+        for work in self._works:
+            self._works.fail(work, error)
 
-    def _hand_over(
-        self,
-        work: LiveWork[ResultT],
-        part: Chunk,
-        rows: torch.Tensor,
-        *,
-        began: float,
-        ended: float,
-        size: int,
-    ) -> None:
-        self._guard(
-            work,
-            lambda: work.forwarded(part, rows, began=began, ended=ended, batch_size=size),
-        )
-
-    def _throw(self, work: LiveWork[ResultT], part: Chunk, error: Exception) -> None:
-        """Clears the state that a bad forward may have spoilt; the work decides what is left."""
-        part.sequence.rollback(0)
-        self._guard(work, lambda: work.failed(error))
-
-    def _guard(self, work: LiveWork[ResultT], advance: Callable[[], Done[ResultT] | None]) -> None:
-        """Advances one work; its result or error is its own."""
-        try:
-            done = advance()
-        except Exception as error:
-            self._fail(work, _reported(error))
-            return
-        if done is not None:
-            self._live.remove(work)
-            work.ticket.deliver(done)
-
-    def _let_newest_have_sequences(self) -> None:
-        """Of works on one sequence the newest stays: its stream took the state over."""
-        taken: set[int] = set()
-        for work in reversed(list(self._live)):
-            sequence = id(work.pending.sequence)
-            if sequence in taken:
-                self._fail(work, PoolUnavailable("another stream took over this KV state"))
+    def _refuse_lost_sequences(self) -> None:
+        """Works on state that another stream took over end; of two on one, the newest stays."""
+        taken: set[Sequence] = set()
+        for work in reversed(list(self._works)):
+            sequence = work.sequence
+            if sequence.revoked or sequence in taken:
+                self._works.fail(work, PoolUnavailable("another stream took over this KV state"))
             taken.add(sequence)
 
     def _refuse_what_is_too_long(self) -> None:
         limit = self._model.context_length
-        for work in list(self._live):
-            length = len(work.pending.sequence.prefix) + work.left
+        for work in self._works:
+            length = len(work.sequence.prefix) + work.left
             if length > limit:
-                self._fail(work, OutOfRange("token_ids", f"at most {limit} together", got=length))
+                error = OutOfRange("token_ids", f"at most {limit} together", got=length)
+                self._works.fail(work, error)
 
-    def _fail(self, work: LiveWork[ResultT], error: Exception) -> None:
-        self._remove(work)
-        work.ticket.fail(error)
+    def _parts(self) -> dict[LiveWork[ResultT], Chunk]:
+        """What the next forward reads, with blocks for it; from here on it has begun."""
+        planned = self._planned()
+        parts: dict[LiveWork[ResultT], Chunk] = {}
 
-    def _remove(self, work: LiveWork[ResultT]) -> None:
-        self._live.remove(work)
+        def preempt(sequence: Sequence) -> None:
+            sequence.preempt()
+            for work in [work for work in self._works if work.sequence is sequence]:
+                planned.pop(work, None)
+                parts.pop(work, None)
+                self._works.advance(work, partial(work.failed, Preempted()))
+
+        while planned:
+            work = next(iter(planned))
+            part = work.slice(planned.pop(work))
+            if self._room.reserve(work.sequence, len(part.token_ids), preempt=preempt):
+                parts[work] = part
+        return {work: part for work, part in parts.items() if self._works.begin(work)}
+
+    def _planned(self) -> dict[LiveWork[ResultT], int]:
+        """How many tokens each work may read in the next forward."""
+        works = [work for work in self._works if self._room.admits(work)]
+        for work in works:
+            work.adopt()
+        pending = [work.to_come for work in works]
+        context = max((chunk.behind for chunk in pending if not chunk.small), default=0)
+
+        def prefill_budget(small_tokens: int) -> int:
+            return self._prefill_slice.tokens(small_tokens=small_tokens, context=context)
+
+        counts = schedule(pending, token_budget=self._token_budget, prefill_budget=prefill_budget)
+        return {work: count for work, count in zip(works, counts, strict=True) if count}
+
+    def _forward(self, parts: dict[LiveWork[ResultT], Chunk], *, began: float) -> bool:
         try:
-            work.close()
-        except Exception:
-            log.exception("a work did not close")
+            rows = self._model.forward(list(parts.values()))
+            sound = _sound(rows)
+        except Exception as error:
+            failure = reported(error)
+            for work in parts:
+                self._spoilt(work, failure)
+            return False
+        ended = time.perf_counter()
+        self.forwards += 1
+        for (work, part), part_rows, is_sound in zip(parts.items(), rows, sound, strict=True):
+            work.served = self.forwards
+            if work.stream:
+                self._served[work.stream] = self.forwards
+            work.note_forward(began=began, ended=ended, batch_size=len(parts))
+            if is_sound:
+                self._works.advance(work, partial(work.forwarded, part, part_rows))
+            else:
+                self._spoilt(work, NumericalFailure("the model gave NaN or infinite logits"))
+        return True
+
+    def _spoilt(self, work: LiveWork[ResultT], error: Exception) -> None:
+        """Drops the state that a bad forward may have spoilt; the work decides what is left."""
+        work.sequence.discard()
+        self._works.advance(work, partial(work.failed, error))
 
 
-def _reported(error: Exception) -> OutriderError:
-    """What the caller may see of an error; anything unexpected stays in the log."""
-    if isinstance(error, OutriderError):
-        return error
-    log.error("work on the model thread failed", exc_info=error)
-    return InternalFailure(_FAILED)
+def _load(chunks: Iterable[Chunk]) -> StepLoad:
+    counts = [(len(chunk.token_ids), len(chunk.sequence.prefix)) for chunk in chunks]
+    attended = sum(attended_by(count, behind=behind) for count, behind in counts)
+    return StepLoad(sum(count for count, _ in counts), attended)
+
+
+def _sound(rows: SequenceOf[torch.Tensor]) -> list[bool]:
+    """Which of them are finite. The device is read once, which also waits for it."""
+    flags: list[bool] = torch.stack([part.isfinite().all() for part in rows]).tolist()
+    return flags

@@ -131,6 +131,10 @@ class BlockPool:
         """Another number whenever the block's content may be another."""
         return self._stamps[block]
 
+    def held(self, block: int) -> bool:
+        """Some table holds it."""
+        return self._references[block] > 0
+
     def shared(self, block: int) -> bool:
         """More than one table holds it."""
         return self._references[block] > 1

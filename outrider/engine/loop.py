@@ -9,38 +9,48 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from contextlib import suppress
+from functools import partial
 from typing import Generic, TypeVar
 
 import structlog
 import torch
 
-from outrider.engine.batch import Batch
+from outrider.engine.batch import Batch, Step
+from outrider.engine.gathering import Gathering, NoGathering, WaitForReturns
+from outrider.engine.inbox import Inbox, gone
+from outrider.engine.live_work import Submission
+from outrider.engine.live_works import LiveWorks, no_outputs
+from outrider.engine.loop_options import LoopOptions
 from outrider.engine.model import Model
+from outrider.engine.prefill_slice import FittedSlice, FixedSlice
+from outrider.engine.room import Room
+from outrider.engine.step_time import RowPrice, StepTimeFit
 from outrider.engine.ticket import Done, RoundTimings, Ticket, Withdrawn
+from outrider.engine.unbegun import Unbegun
 from outrider.engine.work import Work
 from outrider.errors import PoolUnavailable
 
-__all__ = ["Done", "ModelLoop", "RoundTimings", "Ticket", "Withdrawn"]
+__all__ = [
+    "Done",
+    "LoopOptions",
+    "ModelLoop",
+    "NoGathering",
+    "RoundTimings",
+    "Ticket",
+    "WaitForReturns",
+    "Withdrawn",
+]
 
 JobT = TypeVar("JobT")
 ResultT = TypeVar("ResultT")
 AnswerT = TypeVar("AnswerT")
 
-PREFILL_SLICE = 512
-RETRY_AFTER_S = 1.0
+DEFAULTS = LoopOptions()
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class _Queued(Generic[JobT, ResultT]):
-    job: JobT
-    ticket: Ticket[ResultT]
-    arrived: float
 
 
 class ModelLoop(Generic[JobT, ResultT]):
@@ -51,57 +61,87 @@ class ModelLoop(Generic[JobT, ResultT]):
         model: Model,
         start: Callable[[JobT], Work[ResultT]],
         *,
-        prefill_slice: int = PREFILL_SLICE,
+        options: LoopOptions = DEFAULTS,
+        gathering: Gathering | None = None,
+        count_outputs: Callable[[ResultT], int] = no_outputs,
     ) -> None:
         """`start` makes a job's work and runs on the model thread.
 
-        A chunk of more than `prefill_slice` tokens is spread over several forwards, so that
-        other work gets in between and memory stays bounded.
+        `gathering` says how long a step waits for generations that were just answered; the
+        default is WaitForReturns. `count_outputs`: how many output tokens a result holds.
         """
         self._start = start
-        self._batch: Batch[ResultT] = Batch(model, prefill_slice=prefill_slice)
-        self._changed = threading.Condition()
-        self._jobs: deque[_Queued[JobT, ResultT]] = deque()
-        self._calls: deque[Callable[[], None]] = deque()
-        self._open = False
+        self._fit = StepTimeFit()
+        self._price = RowPrice(self._fit)
+        self._unbegun = Unbegun()
+        self._inbox: Inbox[JobT, ResultT] = Inbox(gathering or WaitForReturns())
+        slicing = options.prefill_slice
+        self._batch: Batch[ResultT] = Batch(
+            model,
+            works=LiveWorks(self._unbegun, count_outputs=count_outputs),
+            room=Room(
+                model.pool,
+                longest_line=options.admission_queue,
+                wait_s=options.admission_wait_s,
+            ),
+            prefill_slice=FixedSlice(slicing) if slicing else FittedSlice(self._fit),
+            token_budget=options.token_budget,
+        )
+        self._stuck = False
         self._thread = threading.Thread(target=self._run, name="model", daemon=True)
 
     def start(self) -> None:
         """Starts the thread. Call once."""
-        self._open = True
+        self._inbox.open()
         self._thread.start()
 
     async def close(self) -> None:
         """Ends the thread after the forward in progress; open tickets raise PoolUnavailable."""
-        with self._changed:
-            self._open = False
-            self._changed.notify()
+        self._inbox.close()
         if self._thread.ident is not None:
             await asyncio.to_thread(self._thread.join)
 
     @property
     def alive(self) -> bool:
         """Whether the thread takes jobs."""
-        return self._open and self._thread.is_alive()
+        return self._inbox.is_open and self._thread.is_alive()
 
     @property
     def queue_depth(self) -> int:
         """Jobs whose first forward has not begun."""
-        return len(self._jobs)
+        return len(self._unbegun)
 
     @property
     def forwards(self) -> int:
         """Forwards since the start."""
         return self._batch.forwards
 
-    def submit(self, job: JobT) -> Ticket[ResultT]:
-        """Queues a job; call on the event loop. Raises PoolUnavailable when the thread is gone."""
-        ticket: Ticket[ResultT] = Ticket(self._withdraw)
-        with self._changed:
-            self._check_open()
-            self._jobs.append(_Queued(job, ticket, time.perf_counter()))
-            self._changed.notify()
+    @property
+    def price(self) -> float:
+        """Output tokens that one more row in a step costs all generations; 0: not known."""
+        return self._price.value
+
+    def submit(self, job: JobT, *, stream: str = "") -> Ticket[ResultT]:
+        """Queues a job; call on the event loop. Raises PoolUnavailable when the thread is gone.
+
+        `stream` names the generation: steps wait a moment for one that was just answered, and
+        it has its turn beside others. Call `forget` at its end.
+        """
+        ticket: Ticket[ResultT] = Ticket(self._unbegun.take)
+        submission = Submission(job, ticket, stream, time.perf_counter())
+        self._unbegun.add(ticket)
+        try:
+            self._inbox.post(submission)
+        except Exception:
+            self._unbegun.take(ticket)
+            raise
         return ticket
+
+    def forget(self, stream: str) -> None:
+        """Says that a stream has ended. For any thread, any number of times."""
+        self._inbox.forget(stream)
+        with suppress(PoolUnavailable):
+            self._inbox.post_call(partial(self._batch.forget, stream))
 
     async def call(self, action: Callable[[], AnswerT]) -> AnswerT:
         """Runs a quick action on the model thread between two forwards, before queued jobs.
@@ -118,26 +158,11 @@ class ModelLoop(Generic[JobT, ResultT]):
             except Exception as error:
                 answer.set_exception(error)
             except BaseException:
-                answer.set_exception(_gone())
+                answer.set_exception(gone())
                 raise
 
-        with self._changed:
-            self._check_open()
-            self._calls.append(act)
-            self._changed.notify()
+        self._inbox.post_call(act)
         return await asyncio.shield(asyncio.wrap_future(answer))
-
-    def _check_open(self) -> None:
-        if not self._open:
-            raise _gone()
-
-    def _withdraw(self, ticket: Ticket[ResultT]) -> bool:
-        with self._changed:
-            for queued in self._jobs:
-                if queued.ticket is ticket:
-                    self._jobs.remove(queued)
-                    return True
-        return False
 
     def _run(self) -> None:
         try:
@@ -152,40 +177,45 @@ class ModelLoop(Generic[JobT, ResultT]):
 
     def _turn(self) -> bool:
         """One forward and what goes before it; False when the thread is to end."""
-        with self._changed:
-            while self._open and not (self._calls or self._jobs or self._batch):
-                self._changed.wait()
-        while call := self._next_call():
+        self._inbox.wait(ready=self._ready, deadline=self._batch.deadline)
+        while call := self._inbox.take_call():
             # First, so that no call finds an abandoned work still using its state.
             self._batch.drop_abandoned()
             call()
-        self._batch.drop_abandoned()
-        while queued := self._next_job():
-            self._batch.add(self._start, queued.job, queued.ticket, arrived=queued.arrived)
-        if not self._open:
+            self._stuck = False
+        if self._inbox.gathers(ready=self._ready):
+            return True
+        if not self._inbox.is_open:
             return False
-        self._batch.step()
+        jobs = self._inbox.take_jobs()
+        # After the jobs are taken: one of them may stand in for a job that was withdrawn.
+        self._batch.drop_abandoned()
+        for submission in jobs:
+            self._batch.add(self._start, submission)
+        step = self._batch.step()
+        if step is not None:
+            self._account(step)
+        self._stuck = step is None and not self._batch.runnable
         return True
 
-    def _next_call(self) -> Callable[[], None] | None:
-        with self._changed:
-            return self._calls.popleft() if self._calls else None
+    @property
+    def _ready(self) -> bool:
+        """There is work that a step may advance, as far as is known."""
+        return len(self._batch) > 0 and not self._stuck
 
-    def _next_job(self) -> _Queued[JobT, ResultT] | None:
-        with self._changed:
-            return self._jobs.popleft() if self._jobs and self._open else None
+    def _account(self, step: Step) -> None:
+        """Learns from a step, and decides whom the next one waits for."""
+        seconds = step.ended - step.began
+        self._fit.observe(step.load, seconds)
+        self._price.observe(step.load, outputs=step.outputs)
+        self._inbox.answered(step.answered, now=step.ended, step_s=seconds)
 
     def _end(self) -> None:
-        with self._changed:
-            self._open = False
-            calls, self._calls = self._calls, deque()
-            jobs, self._jobs = self._jobs, deque()
-        for call in calls:
-            call()
-        for queued in jobs:
-            queued.ticket.fail(_gone())
-        self._batch.fail_all(_gone())
-
-
-def _gone() -> PoolUnavailable:
-    return PoolUnavailable("the model thread has ended", retry_after_s=RETRY_AFTER_S)
+        self._inbox.close()
+        while call := self._inbox.take_call():
+            with suppress(BaseException):  # Its caller has the error.
+                call()
+        for submission in self._inbox.take_jobs():
+            if self._unbegun.take(submission.ticket):
+                submission.ticket.fail(gone())
+        self._batch.fail_all(gone())

@@ -106,6 +106,21 @@ class Sequence:
         statistics.prefix_hit_tokens += adopted
         return adopted
 
+    def found_in_use(self, token_ids: SequenceOf[int]) -> int:
+        """Of the blocks that `adopt` would share, those that others hold: they take no room."""
+        size = self.pool.block_size
+        if len(self.prefix) % size:
+            return 0
+        self.seal(len(self.prefix))
+        parent, count = self._keys[-1] if self._keys else b"", 0
+        for start in range(0, len(token_ids) - size + 1, size):
+            parent = block_key(self.scope, parent, token_ids[start : start + size])
+            block = self.pool.find(parent)
+            if block is None:
+                break
+            count += self.pool.held(block)
+        return count
+
     def fork(self) -> Sequence:
         """Another sequence with the same ids; they share all blocks until one of them writes."""
         twin = Sequence(self.pool, scope=self.scope)

@@ -15,14 +15,15 @@ class Pending:
     """A chunk that waits for a forward.
 
     `left`: tokens that no forward has read yet; the logits of the last `rows` are wanted, so
-    they stay together. `arrived`: seconds, when its job came. `served`: number of the forward
-    that its generation had last. `next_block`: equal for two chunks that would read the same
-    ids behind the same prefix; None where nothing can be shared.
+    they stay together. `arrived`: seconds, when its job came. `behind`: ids before the chunk.
+    `served`: number of the forward that its generation had last. `next_block`: equal for two
+    chunks that would read the same ids behind the same prefix; None where nothing is shared.
     """
 
     left: int
     rows: int
     arrived: float
+    behind: int = 0
     served: int = 0
     next_block: Hashable | None = None
 

@@ -102,6 +102,7 @@ class Ticket(Generic[ResultT]):
         """Takes the job back. False: its first forward has begun, or it has ended."""
         if not self._withdraw(self):
             return False
+        self._abandoned = True
         self._hand_in(Withdrawn())
         return True
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import threading
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
 
 import pytest
 import torch
 
-from outrider.engine.loop import Done, ModelLoop, Withdrawn
+from outrider.engine.loop import LoopOptions, ModelLoop, Withdrawn
 from outrider.engine.model import Chunk
 from outrider.engine.work import Work
 from outrider.errors import (
@@ -21,94 +18,15 @@ from outrider.errors import (
     OutOfRange,
     PoolUnavailable,
 )
-from outrider.testing.scripted import ScriptedModel, ScriptedSequence
-
-VOCABULARY = 8
-CONTEXT = 64
-
-
-def logits(token_ids: Sequence[int]) -> list[float]:
-    """The next token is the last one plus one; 7 gives NaN and 6 gives infinity."""
-    if token_ids[-1] == 7:
-        return [math.nan] * VOCABULARY
-    row = [0.0] * VOCABULARY
-    row[(token_ids[-1] + 1) % VOCABULARY] = math.inf if token_ids[-1] == 6 else 9.0
-    return row
-
-
-class GatedModel(ScriptedModel):
-    """Each forward waits for a permit, so that a test decides what arrives meanwhile."""
-
-    def __init__(self) -> None:
-        super().__init__(logits, vocabulary_size=VOCABULARY, context_length=CONTEXT)
-        self.permits = threading.Semaphore(0)
-        self.began = threading.Semaphore(0)
-        self.batches: list[list[int]] = []
-        self.threads: set[int] = set()
-
-    def forward(self, chunks: Sequence[Chunk]) -> list[torch.Tensor]:
-        self.threads.add(threading.get_ident())
-        self.batches.append([len(chunk.token_ids) for chunk in chunks])
-        self.began.release()
-        assert self.permits.acquire(timeout=30)
-        return super().forward(chunks)
-
-    async def wait_until_running(self) -> None:
-        assert await asyncio.to_thread(self.began.acquire, timeout=30)
-
-    def let_run(self, forwards: int = 1000) -> None:
-        self.permits.release(forwards)
-
-
-@dataclass
-class Job:
-    """Reads `prompt`, then as many tokens as wanted; notes what became of it."""
-
-    prompt: list[int]
-    tokens: int = 1
-    sequence: ScriptedSequence = field(default_factory=ScriptedSequence)
-    error: Exception | None = None
-    started: bool = False
-    closed: bool = False
-
-
-def count_on(job: Job) -> Work[list[int]]:
-    job.started = True
-    if job.error is not None and not job.prompt:
-        raise job.error
-    try:
-        output: list[int] = []
-        pending = job.prompt
-        while len(output) < job.tokens:
-            rows = yield Chunk(job.sequence, pending, rows=1)
-            if job.error is not None:
-                raise job.error
-            output.append(int(rows[0].argmax()))
-            pending = output[-1:]
-        return output
-    finally:
-        job.closed = True
-
-
-@pytest.fixture
-def model() -> GatedModel:
-    return GatedModel()
-
-
-@pytest.fixture
-async def loop(model: GatedModel) -> AsyncIterator[ModelLoop[Job, list[int]]]:
-    loop: ModelLoop[Job, list[int]] = ModelLoop(model, count_on, prefill_slice=16)
-    loop.start()
-    yield loop
-    model.let_run()
-    await loop.close()
-
-
-Loop = ModelLoop[Job, list[int]]
-
-
-async def result_of(loop: Loop, job: Job) -> Done[list[int]]:
-    return await loop.submit(job).result()
+from outrider.testing.scripted import ScriptedModel
+from tests.unit.engine.loop.counting import (
+    CONTEXT,
+    GatedModel,
+    Job,
+    Loop,
+    counting_on,
+    result_of,
+)
 
 
 async def test_a_result_comes_with_its_timings(loop: Loop, model: GatedModel) -> None:
@@ -188,7 +106,7 @@ async def test_cancelled_waiters_end_their_work_before_the_next_call(
     model.let_run()
     assert await closed
     assert (await rest.result()).result == [2, 3, 4]
-    assert len(job.sequence.prefix) == 1
+    assert job.length == 1
 
 
 async def test_a_cancelled_waiter_of_queued_work_leaves_nothing(
@@ -226,7 +144,7 @@ async def test_unsound_logits_end_that_work_alone(
         await tickets[0].result()
     assert (await tickets[1].result()).result == [2, 3]
     assert bad.closed
-    assert len(bad.sequence.prefix) == 0, "state that gave NaN is not used again"
+    assert bad.length == 0, "state that gave NaN is not used again"
 
 
 @pytest.mark.parametrize("prompt", [[], [1]])
@@ -252,7 +170,8 @@ async def test_a_failing_forward_fails_its_batch_and_nothing_else(
     loop: Loop, model: GatedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(self: ScriptedModel, chunk: Chunk) -> torch.Tensor:
-        chunk.sequence.prefix.extend([3, 3])
+        chunk.sequence.reserve(2)
+        chunk.sequence.append([3, 3])
         raise RuntimeError("out of memory")
 
     job = Job([1])
@@ -262,7 +181,7 @@ async def test_a_failing_forward_fails_its_batch_and_nothing_else(
         model.let_run()
         with pytest.raises(InternalFailure):
             await ticket.result()
-    assert len(job.sequence.prefix) == 0, "what a failed forward left is forgotten"
+    assert job.length == 0, "what a failed forward left is forgotten"
     assert loop.alive
     assert (await result_of(loop, Job([1]))).result == [2]
 
@@ -278,25 +197,25 @@ async def test_what_is_too_long_is_refused_before_any_forward(
 
 
 async def test_a_long_prompt_lets_others_in_between(loop: Loop, model: GatedModel) -> None:
-    long = loop.submit(Job([1] * 40))
+    long = loop.submit(Job([1] * 80))
     await model.wait_until_running()
     short = loop.submit(Job([5]))
     model.let_run()
     assert (await short.result()).result == [6]
     assert (await long.result()).result == [2]
-    assert model.batches == [[16], [16, 1], [8]]
+    assert model.batches == [[16], [16, 1], [16], [32]]
 
 
 async def test_slices_leave_the_wanted_rows_together(model: GatedModel) -> None:
     def read(rows: int) -> Work[int]:
-        got = yield Chunk(ScriptedSequence(), [1] * 20, rows=rows)
+        got = yield Chunk(model.new_sequence(), [1] * 100, rows=rows)
         return got.shape[0]
 
-    loop: ModelLoop[int, int] = ModelLoop(model, read, prefill_slice=8)
+    loop: ModelLoop[int, int] = ModelLoop(model, read, options=LoopOptions(prefill_slice=8))
     loop.start()
     model.let_run()
     try:
-        for rows in (0, 1, 4, 8, 13, 20):
+        for rows in (0, 1, 8, 33, 99, 100):
             assert (await loop.submit(rows).result()).result == rows
     finally:
         await loop.close()
@@ -319,6 +238,7 @@ async def test_the_newest_work_on_a_sequence_has_it(loop: Loop, model: GatedMode
         await ticket.result()
     assert (await newer.result()).result == [5, 6]
     assert older.closed
+    assert older.sequence is not None
     assert list(older.sequence.prefix.token_ids) == [1, 4, 5]
 
 
@@ -351,7 +271,7 @@ async def test_a_call_runs_though_its_caller_is_cancelled(loop: Loop, model: Gat
 
 
 async def test_closing_fails_what_is_open_and_refuses_more(model: GatedModel) -> None:
-    loop: Loop = ModelLoop(model, count_on)
+    loop: Loop = ModelLoop(model, counting_on(model))
     loop.start()
     job = Job([1], tokens=50)
     live = loop.submit(job)

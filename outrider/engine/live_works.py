@@ -1,0 +1,116 @@
+"""The works that are live on the model thread: started, advanced, answered, ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+import structlog
+
+from outrider.engine.live_work import LiveWork
+from outrider.engine.unbegun import Unbegun
+from outrider.engine.work import Preempted
+from outrider.errors import Exhausted, InternalFailure, OutriderError
+
+ResultT = TypeVar("ResultT")
+
+RETRY_AFTER_S = 1.0
+
+log = structlog.get_logger(__name__)
+
+
+class LiveWorks(Generic[ResultT]):
+    """Oldest first. Whatever goes wrong in a work is its own."""
+
+    def __init__(self, unbegun: Unbegun, *, count_outputs: Callable[[ResultT], int]) -> None:
+        """`count_outputs`: how many output tokens a result holds."""
+        self.outputs = 0
+        """Output tokens in the answers since the last `take_answered`."""
+        self._unbegun = unbegun
+        self._count_outputs = count_outputs
+        self._live: dict[LiveWork[ResultT], None] = {}
+        self._answered: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def __iter__(self) -> Iterator[LiveWork[ResultT]]:
+        """Those that are live now; they may end meanwhile."""
+        return iter(list(self._live))
+
+    def __contains__(self, work: object) -> bool:
+        return work in self._live
+
+    def take_answered(self) -> tuple[int, list[str]]:
+        """Output tokens answered since the last time, and the streams with a last answer."""
+        outputs, answered = self.outputs, self._answered
+        self.outputs, self._answered = 0, []
+        return outputs, answered
+
+    def start(self, work: LiveWork[ResultT]) -> None:
+        """Runs a new work up to its first chunk, unless nobody waits for it."""
+        if work.ticket.abandoned:
+            self._unbegun.take(work.ticket)
+            return
+        self._live[work] = None
+        self.advance(work, work.begin)
+
+    def advance(self, work: LiveWork[ResultT], action: Callable[[], None]) -> None:
+        """Lets one work go on and hands over what it answers."""
+        try:
+            action()
+        except Exception as error:
+            self._hand_over(work)
+            self.fail(work, reported(error))
+        else:
+            self._hand_over(work)
+
+    def begin(self, work: LiveWork[ResultT]) -> bool:
+        """From here on it cannot be taken back. False: it was, and has ended."""
+        if not work.begun and not self._unbegun.take(work.ticket):
+            self.end(work)
+            return False
+        work.begun = True
+        return True
+
+    def fail(self, work: LiveWork[ResultT], error: Exception) -> None:
+        """Ends a work by an error."""
+        if work in self._live and self.begin(work):
+            self.end(work)
+            work.ticket.fail(error)
+
+    def end(self, work: LiveWork[ResultT]) -> None:
+        """Ends a work that nobody waits for."""
+        del self._live[work]
+        self._unbegun.take(work.ticket)
+        try:
+            work.close()
+        except Exception:
+            log.exception("a work did not close")
+
+    def _hand_over(self, work: LiveWork[ResultT]) -> None:
+        answers, work.answers = work.answers, []
+        if not answers or not self.begin(work):
+            return
+        if answers[-1].last:
+            del self._live[work]
+            if work.stream:
+                self._answered.append(work.stream)
+        for done in answers:
+            self.outputs += self._count_outputs(done.result)
+            work.ticket.deliver(done)
+
+
+def reported(error: Exception) -> OutriderError:
+    """What the caller may see of an error; anything unexpected stays in the log."""
+    if isinstance(error, OutriderError):
+        return error
+    if isinstance(error, Preempted):
+        return Exhausted("older generations needed the KV state", retry_after_s=RETRY_AFTER_S)
+    log.error("work on the model thread failed", exc_info=error)
+    return InternalFailure("the model worker failed; its log says why")
+
+
+def no_outputs(result: Any) -> int:
+    """Results that hold no output tokens: there is no price then."""
+    return 0
