@@ -16,6 +16,7 @@ OutriderError
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
 DOMAIN = "outrider"
 
@@ -57,6 +58,10 @@ class OutriderError(Exception):
         self.reason = reason or type(self).reason
         self.retry_after_s = retry_after_s
         self.metadata = metadata
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled by its fields: a subclass may be made from other arguments than its message."""
+        return _with_fields, (type(self), self.args, self.__dict__)
 
 
 class InvalidRequest(OutriderError):
@@ -118,3 +123,11 @@ class InternalFailure(OutriderError):
     """Anything unexpected; its cause is logged, never sent."""
 
     reason = "INTERNAL"
+
+
+def _with_fields(
+    kind: type[OutriderError], args: tuple[Any, ...], fields: dict[str, Any]
+) -> OutriderError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(fields)
+    return error
