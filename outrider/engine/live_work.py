@@ -12,7 +12,7 @@ import torch
 
 from outrider.engine.model import Chunk, Sequence
 from outrider.engine.schedule import SMALL_TOKENS, Pending
-from outrider.engine.ticket import Done, RoundTimings, Ticket
+from outrider.engine.ticket import AnswersTo, Done, RoundTimings
 from outrider.engine.work import Answer, Work
 
 JobT = TypeVar("JobT")
@@ -24,7 +24,7 @@ class Submission(Generic[JobT, ResultT]):
     """A job as it came. `stream`: its generation, empty for none. `arrived`: perf_counter."""
 
     job: JobT
-    ticket: Ticket[ResultT]
+    ticket: AnswersTo[ResultT]
     stream: str
     arrived: float
 

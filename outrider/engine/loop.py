@@ -28,7 +28,7 @@ from outrider.engine.model import Model
 from outrider.engine.prefill_slice import FittedSlice, FixedSlice
 from outrider.engine.room import Room
 from outrider.engine.step_time import RowPrice, StepTimeFit
-from outrider.engine.ticket import Done, RoundTimings, Ticket, Withdrawn
+from outrider.engine.ticket import AnswersTo, Done, RoundTimings, Ticket, Withdrawn
 from outrider.engine.unbegun import Unbegun
 from outrider.engine.work import Work
 from outrider.errors import PoolUnavailable
@@ -101,6 +101,10 @@ class ModelLoop(Generic[JobT, ResultT]):
         if self._thread.ident is not None:
             await asyncio.to_thread(self._thread.join)
 
+    def join(self) -> None:
+        """Waits until the thread has ended."""
+        self._thread.join()
+
     @property
     def alive(self) -> bool:
         """Whether the thread takes jobs."""
@@ -127,15 +131,22 @@ class ModelLoop(Generic[JobT, ResultT]):
         `stream` names the generation: steps wait a moment for one that was just answered, and
         it has its turn beside others. Call `forget` at its end.
         """
-        ticket: Ticket[ResultT] = Ticket(self._unbegun.take)
-        submission = Submission(job, ticket, stream, time.perf_counter())
-        self._unbegun.add(ticket)
+        ticket: Ticket[ResultT] = Ticket(self._withdraw)
+        self.enqueue(Submission(job, ticket, stream, time.perf_counter()))
+        return ticket
+
+    def enqueue(self, submission: Submission[JobT, ResultT]) -> None:
+        """As `submit`, for any thread: the answers go to the ticket that is given."""
+        self._unbegun.add(submission.ticket)
         try:
             self._inbox.post(submission)
         except Exception:
-            self._unbegun.take(ticket)
+            self._unbegun.take(submission.ticket)
             raise
-        return ticket
+
+    def withdraw(self, ticket: AnswersTo[ResultT]) -> bool:
+        """Takes a job back, if its first forward has not begun. For any thread."""
+        return self._unbegun.take(ticket)
 
     def forget(self, stream: str) -> None:
         """Says that a stream has ended. For any thread, any number of times."""
@@ -149,6 +160,10 @@ class ModelLoop(Generic[JobT, ResultT]):
         It runs even when the caller is cancelled meanwhile. Raises what `action` raises, and
         PoolUnavailable when the thread is gone.
         """
+        return await asyncio.shield(asyncio.wrap_future(self.request(action)))
+
+    def request(self, action: Callable[[], AnswerT]) -> Future[AnswerT]:
+        """As `call`, for any thread."""
         answer: Future[AnswerT] = Future()
 
         def act() -> None:
@@ -162,7 +177,10 @@ class ModelLoop(Generic[JobT, ResultT]):
                 raise
 
         self._inbox.post_call(act)
-        return await asyncio.shield(asyncio.wrap_future(answer))
+        return answer
+
+    async def _withdraw(self, ticket: Ticket[ResultT]) -> bool:
+        return self.withdraw(ticket)
 
     def _run(self) -> None:
         try:

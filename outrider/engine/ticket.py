@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 ResultT = TypeVar("ResultT")
 ResultT_co = TypeVar("ResultT_co", covariant=True)
+ResultT_contra = TypeVar("ResultT_contra", contravariant=True)
 
 
 class Withdrawn(Exception):  # noqa: N818
@@ -42,18 +43,44 @@ class Done(Generic[ResultT_co]):
     last: bool = True
 
 
+class AnswersTo(Protocol[ResultT_contra]):
+    """The model thread's end of a job: where its answers go."""
+
+    @property
+    def abandoned(self) -> bool:
+        """Nobody waits for the answers any more. May be read from any thread."""
+        ...
+
+    def deliver(self, done: Done[ResultT_contra]) -> None:
+        """Hands over an answer."""
+        ...
+
+    def fail(self, error: Exception) -> None:
+        """Hands over the error, behind the answers that are there."""
+        ...
+
+
 class Ticket(Generic[ResultT]):
     """A submitted job. It belongs to the event loop it was submitted on, save where noted.
 
     Most jobs have one answer. One with several is read by `future` and `take`, or by `answers`.
     """
 
-    def __init__(self, withdraw: Callable[[Ticket[ResultT]], bool]) -> None:
-        """`withdraw` takes the job out of the queue, unless its first forward has begun."""
+    def __init__(
+        self,
+        withdraw: Callable[[Ticket[ResultT]], Awaitable[bool]],
+        *,
+        on_abandoned: Callable[[Ticket[ResultT]], None] | None = None,
+    ) -> None:
+        """`withdraw` takes the job out of the queue, unless its first forward has begun.
+
+        `on_abandoned` is told once nobody waits for the answers, maybe more than once.
+        """
         self._loop = asyncio.get_running_loop()
-        self._future: asyncio.Future[Done[ResultT]] = self._loop.create_future()
         self._withdraw = withdraw
+        self._on_abandoned = on_abandoned
         self._abandoned = False
+        self._future = self._new_future()
         self._behind: deque[Done[ResultT] | Exception] = deque()
 
     async def result(self) -> Done[ResultT]:
@@ -93,17 +120,17 @@ class Ticket(Generic[ResultT]):
         """
         done = self._future.result()
         if not done.last:
-            self._future = self._loop.create_future()
+            self._future = self._new_future()
             if self._behind:
                 self._settle(self._behind.popleft())
         return done
 
-    def withdraw(self) -> bool:
+    async def withdraw(self) -> bool:
         """Takes the job back. False: its first forward has begun, or it has ended."""
-        if not self._withdraw(self):
+        if not await self._withdraw(self):
             return False
         self._abandoned = True
-        self._hand_in(Withdrawn())
+        self.hand_in(Withdrawn())
         return True
 
     def abandon(self) -> None:
@@ -118,21 +145,32 @@ class Ticket(Generic[ResultT]):
 
     def deliver(self, done: Done[ResultT]) -> None:
         """Hands over an answer. Called on the model thread."""
-        self._call_soon(lambda: self._hand_in(done))
+        self._call_soon(lambda: self.hand_in(done))
 
     def fail(self, error: Exception) -> None:
         """Hands over the error, behind the answers that are there. Called on the model thread."""
-        self._call_soon(lambda: self._hand_in(error))
+        self._call_soon(lambda: self.hand_in(error))
 
     def _call_soon(self, action: Callable[[], None]) -> None:
         with suppress(RuntimeError):  # The event loop may be closed: then nobody waits.
             self._loop.call_soon_threadsafe(action)
 
-    def _hand_in(self, answer: Done[ResultT] | Exception) -> None:
+    def hand_in(self, answer: Done[ResultT] | Exception) -> None:
+        """As `deliver` and `fail`, on the event loop."""
         if self._future.done():
             self._behind.append(answer)
         else:
             self._settle(answer)
+
+    def _new_future(self) -> asyncio.Future[Done[ResultT]]:
+        future: asyncio.Future[Done[ResultT]] = self._loop.create_future()
+        if self._on_abandoned is not None:
+            future.add_done_callback(self._tell_if_cancelled)
+        return future
+
+    def _tell_if_cancelled(self, future: asyncio.Future[Done[ResultT]]) -> None:
+        if future.cancelled() and self._on_abandoned is not None:
+            self._on_abandoned(self)
 
     def _settle(self, answer: Done[ResultT] | Exception) -> None:
         if isinstance(answer, Exception):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from outrider.engine.ticket import Ticket
+from outrider.engine.ticket import AnswersTo
 
 
 class Unbegun:
@@ -14,16 +14,16 @@ class Unbegun:
     """
 
     def __init__(self) -> None:
-        self._tickets: set[Ticket[Any]] = set()
+        self._tickets: set[AnswersTo[Any]] = set()
 
     def __len__(self) -> int:
         return len(self._tickets)
 
-    def add(self, ticket: Ticket[Any]) -> None:
+    def add(self, ticket: AnswersTo[Any]) -> None:
         """A job was submitted."""
         self._tickets.add(ticket)
 
-    def take(self, ticket: Ticket[Any]) -> bool:
+    def take(self, ticket: AnswersTo[Any]) -> bool:
         """Takes it out; False if somebody else did before."""
         try:
             self._tickets.remove(ticket)

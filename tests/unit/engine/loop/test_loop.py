@@ -73,8 +73,8 @@ async def test_withdrawn_work_never_starts(loop: Loop, model: GatedModel) -> Non
     await model.wait_until_running()
     job = Job([1])
     ticket = loop.submit(job)
-    assert ticket.withdraw()
-    assert not ticket.withdraw()
+    assert await ticket.withdraw()
+    assert not await ticket.withdraw()
     model.let_run()
     await first.result()
     with pytest.raises(Withdrawn):
@@ -86,10 +86,10 @@ async def test_withdrawn_work_never_starts(loop: Loop, model: GatedModel) -> Non
 async def test_begun_or_ended_work_is_not_withdrawn(loop: Loop, model: GatedModel) -> None:
     ticket = loop.submit(Job([1]))
     await model.wait_until_running()
-    assert not ticket.withdraw()
+    assert not await ticket.withdraw()
     model.let_run()
     assert (await ticket.result()).result == [2]
-    assert not ticket.withdraw()
+    assert not await ticket.withdraw()
 
 
 async def test_cancelled_waiters_end_their_work_before_the_next_call(
