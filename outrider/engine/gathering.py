@@ -13,8 +13,8 @@ from typing import Protocol
 
 SHARE_OF_STEP = 0.25
 """No longer wait than this part of a step."""
-REMEMBERED = 16
-QUANTILE = 0.9
+REMEMBERED = 32
+QUANTILE = 0.97
 
 
 class Gathering(Protocol):
