@@ -13,6 +13,7 @@ import torch
 
 from outrider.engine.kv_pool import KvPool
 from outrider.engine.mask_rule import MaskRule
+from outrider.engine.packed_part import Part
 
 GROUP_BYTES = 1_200_000
 """Padded keys and values of one layer that a group may have: about what stays in an L2 cache."""
@@ -21,25 +22,6 @@ PADDING = 1.5
 FOLDED_ROWS = 64
 """From so many rows on, query heads that share a key head are not folded into rows: a folded mask
 has a copy for each of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """New tokens of one sequence: `token_ids` at positions `start` and following.
-
-    `table`: the sequence's blocks, those of the new tokens included. `rows`: for how many of the
-    last tokens the logits are wanted.
-    """
-
-    token_ids: Sequence[int]
-    start: int
-    table: Sequence[int]
-    rows: int
-
-    @property
-    def length(self) -> int:
-        """Tokens of the sequence when the new ones are read."""
-        return self.start + len(self.token_ids)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

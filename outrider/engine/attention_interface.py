@@ -10,7 +10,8 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from outrider.engine.load_error import ModelLoadError
 from outrider.engine.mask_rule import MaskRule, packed_mask
 from outrider.engine.packed_batch import PackedBatch
-from outrider.engine.paged_attention import Scoring, paged_attention
+from outrider.engine.paged_attention import paged_attention
+from outrider.engine.scoring import Scoring
 
 NAME = "outrider"
 
@@ -86,8 +87,13 @@ def packed_attention(
     scoring = Scoring(
         rule=attention_mask,
         scaling=query.shape[-1] ** -0.5 if scaling is None else scaling,
+        window=sliding_window,
         softcap=softcap,
         sinks=s_aux,
     )
-    answer = paged_attention(packed, query[0].transpose(0, 1), keys, values, scoring)
+    tokens = query[0].transpose(0, 1)
+    if packed.varlen is not None and packed.varlen.can(scoring):
+        answer = packed.varlen.attend(tokens, keys, values, scoring)
+    else:
+        answer = paged_attention(packed, tokens, keys, values, scoring)
     return answer.unsqueeze(0), None

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from transformers.masking_utils import causal_mask_function
 
+__all__ = ["MaskRule", "Visible", "causal_mask_function", "packed_mask"]
+
 Visible = Callable[
     [torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor],
     torch.Tensor,

@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 
 from outrider.engine.attention_group import FOLDED_ROWS, AttentionGroup
-from outrider.engine.mask_rule import MaskRule
 from outrider.engine.packed_batch import PackedBatch
-
-
-@dataclass(frozen=True, slots=True)
-class Scoring:
-    """How a layer turns scores into weights.
-
-    `scaling`: what q·k is multiplied with. `softcap`: c, where scores become c · tanh(score / c).
-    `sinks`: [query heads], scores of one more position whose value is zero.
-    """
-
-    rule: MaskRule
-    scaling: float
-    softcap: float | None = None
-    sinks: torch.Tensor | None = None
+from outrider.engine.scoring import Scoring
 
 
 def paged_attention(
@@ -57,7 +41,6 @@ def _attend(
     Query heads that share a key head (grouped-query attention, arXiv:2305.13245) are folded into
     rows, so that a key is read once for all of them. Heads of many rows gain nothing from that.
     """
-    plain = scoring.softcap is None and scoring.sinks is None
     count, rows = group.sequences, group.rows
     heads, shared = query.shape[1], query.shape[1] // keys.shape[2]
     if group.padded is not None:
@@ -65,7 +48,7 @@ def _attend(
     # [N, R, key heads, shared, size] → [N, key heads, shared, R, size]
     query = query.view(count, rows, -1, shared, query.shape[2]).permute(0, 2, 3, 1, 4)
     own_keys, own_values = (group.gather(pool).transpose(1, 2) for pool in (keys, values))
-    if plain and count == 1 and rows >= FOLDED_ROWS:
+    if scoring.plain and count == 1 and rows >= FOLDED_ROWS:
         query = query[0]
         own_keys, own_values = (
             each[0].unsqueeze(1).expand(-1, shared, -1, -1) for each in (own_keys, own_values)
@@ -74,7 +57,7 @@ def _attend(
     else:
         query = query.flatten(2, 3)
         mask = group.mask(scoring.rule, fold=shared, dtype=query.dtype)
-    if plain:
+    if scoring.plain:
         answer = torch.nn.functional.scaled_dot_product_attention(
             query, own_keys, own_values, attn_mask=mask, scale=scoring.scaling
         )

@@ -13,8 +13,10 @@ from outrider.engine.columns import Columns
 from outrider.engine.kv_layout_probe import probe_kv_layout
 from outrider.engine.kv_pool import KvPool
 from outrider.engine.model import Chunk, Sequence
-from outrider.engine.packed_batch import PackedBatch, Part
+from outrider.engine.packed_batch import PackedBatch
 from outrider.engine.packed_cache import PackedCache
+from outrider.engine.packed_part import Part
+from outrider.engine.varlen_probe import find_varlen_kernel
 
 CONTEXTS = 8
 """Full contexts that the KV pool has room for where nobody says how large it is to be."""
@@ -48,6 +50,7 @@ class TransformersModel:
             kv = KvPool(layout, blocks=CONTEXTS * layout.blocks_for(context_length))
         use_packed_attention(model)
         self.kv = kv
+        self._varlen = find_varlen_kernel(kv.layout)
         self.pool = BlockPool(
             kv.blocks, block_size=kv.layout.block_size, block_bytes=kv.layout.block_bytes
         )
@@ -84,7 +87,9 @@ class TransformersModel:
             for chunk in chunks
             if chunk.token_ids
         ]
-        logits = self._logits(PackedBatch.pack(parts, self.kv)) if parts else self._no_logits()
+        logits = self._no_logits()
+        if parts:
+            logits = self._logits(PackedBatch.pack(parts, self.kv, self._varlen))
         for chunk in chunks:
             chunk.sequence.append(chunk.token_ids)
         return list(torch.split(logits, [chunk.rows for chunk in chunks]))
