@@ -94,11 +94,9 @@ class Batch(Generic[ResultT]):
         outputs, answered = self._works.take_answered()
         return Step(load, began, time.perf_counter(), outputs, answered)
 
-    def drop_abandoned(self) -> None:
-        """Ends the works that nobody waits for."""
-        for work in self._works:
-            if work.ticket.abandoned:
-                self._works.end(work)
+    def drop_unwanted(self) -> None:
+        """Ends the works that nobody waits for, and those that were taken back."""
+        self._works.drop_unwanted()
 
     def forget(self, stream: str) -> None:
         """The stream has ended."""

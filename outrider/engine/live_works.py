@@ -49,7 +49,7 @@ class LiveWorks(Generic[ResultT]):
 
     def start(self, work: LiveWork[ResultT]) -> None:
         """Runs a new work up to its first chunk, unless nobody waits for it."""
-        if work.ticket.abandoned:
+        if not self._wanted(work):
             self._unbegun.take(work.ticket)
             return
         self._live[work] = None
@@ -58,12 +58,12 @@ class LiveWorks(Generic[ResultT]):
     def advance(self, work: LiveWork[ResultT], action: Callable[[], None]) -> None:
         """Lets one work go on and hands over what it answers."""
         try:
-            action()
+            try:
+                action()
+            finally:
+                self._hand_over(work)
         except Exception as error:
-            self._hand_over(work)
             self.fail(work, reported(error))
-        else:
-            self._hand_over(work)
 
     def begin(self, work: LiveWork[ResultT]) -> bool:
         """From here on it cannot be taken back. False: it was, and has ended."""
@@ -88,6 +88,15 @@ class LiveWorks(Generic[ResultT]):
         except Exception:
             log.exception("a work did not close")
 
+    def drop_unwanted(self) -> None:
+        """Ends the works that nobody waits for, and those that were taken back."""
+        for work in self:
+            if not self._wanted(work):
+                self.end(work)
+
+    def _wanted(self, work: LiveWork[ResultT]) -> bool:
+        return not work.ticket.abandoned and (work.begun or work.ticket in self._unbegun)
+
     def _hand_over(self, work: LiveWork[ResultT]) -> None:
         answers, work.answers = work.answers, []
         if not answers or not self.begin(work):
@@ -97,8 +106,8 @@ class LiveWorks(Generic[ResultT]):
             if work.stream:
                 self._answered.append(work.stream)
         for done in answers:
-            self.outputs += self._count_outputs(done.result)
             work.ticket.deliver(done)
+        self.outputs += sum(self._count_outputs(done.result) for done in answers)
 
 
 def reported(error: Exception) -> OutriderError:

@@ -198,7 +198,7 @@ class ModelLoop(Generic[JobT, ResultT]):
         self._inbox.wait(ready=self._ready, deadline=self._batch.deadline)
         while call := self._inbox.take_call():
             # First, so that no call finds an abandoned work still using its state.
-            self._batch.drop_abandoned()
+            self._batch.drop_unwanted()
             call()
             self._stuck = False
         if self._inbox.gathers(ready=self._ready):
@@ -207,7 +207,7 @@ class ModelLoop(Generic[JobT, ResultT]):
             return False
         jobs = self._inbox.take_jobs()
         # After the jobs are taken: one of them may stand in for a job that was withdrawn.
-        self._batch.drop_abandoned()
+        self._batch.drop_unwanted()
         for submission in jobs:
             self._batch.add(self._start, submission)
         step = self._batch.step()

@@ -19,6 +19,9 @@ class Unbegun:
     def __len__(self) -> int:
         return len(self._tickets)
 
+    def __contains__(self, ticket: object) -> bool:
+        return ticket in self._tickets
+
     def add(self, ticket: AnswersTo[Any]) -> None:
         """A job was submitted."""
         self._tickets.add(ticket)

@@ -125,7 +125,9 @@ def simulate(gathering: Gathering, *, streams: int, return_s: float, steps: int 
     arrivals = [(chance.uniform(0.0, 0.040), f"{number}") for number in range(streams)]
     heapq.heapify(arrivals)
     queue: list[str] = []
-    now, sizes, ends = 0.0, [], []
+    now = 0.0
+    sizes: list[int] = []
+    ends: list[float] = []
 
     def take_arrivals(until: float) -> None:
         while arrivals and arrivals[0][0] <= until:
