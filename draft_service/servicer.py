@@ -112,7 +112,6 @@ class DraftHandler(
     ) -> None:
         """Words the proposal and counts it."""
         result, counts = done.result, self._runtime.counts
-        counts.answered(done.timings)
         counts.draft_tokens += len(result.tokens)
         first_node_id = self._next_node_id
         self._next_node_id += len(result.tokens)
@@ -124,6 +123,7 @@ class DraftHandler(
                 handle=handle_message(self._runtime, binding, length=result.kept_length),
                 timings=timings_message(done.timings),
                 done=True,
+                queue_depth=self._runtime.loop.queue_depth,
             )
         )
 

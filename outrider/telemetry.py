@@ -42,6 +42,7 @@ RPC_SYSTEM = "rpc.system.name"
 RPC_METHOD = "rpc.method"
 
 ROUNDS = "outrider.rounds"
+ANSWERS = "outrider.answers"
 ROUND_NUMBER = "outrider.round.number"
 DRAFT_TOKENS = "outrider.draft_tokens"
 ACCEPTED_TOKENS = "outrider.accepted_tokens"

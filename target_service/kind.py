@@ -13,6 +13,8 @@ from outrider.worker.slot import WorkerSlot
 from target_service.servicer import TargetRuntime, TargetServicer
 from target_service.verification import VerdictResult, VerifyJob, verify
 
+DECODE_TOKENS = "decode_tokens"
+"""The feature of going on alone after a round; see VerifyRound.decode_tokens."""
 SERVICE_NAME = "outrider.v1.TargetService"
 
 
@@ -34,4 +36,10 @@ def target_kind(*, max_draft_length: int) -> WorkerKind[VerifyJob, VerdictResult
         register=register,
         start_work=start_work,
         max_draft_length=max_draft_length,
+        features=(DECODE_TOKENS,),
+        count_outputs=_outputs,
     )
+
+
+def _outputs(result: VerdictResult | StateLost) -> int:
+    return 0 if isinstance(result, StateLost) else len(result.output_token_ids)

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from outrider import telemetry
 from outrider.engine.handles import StateLost
 from outrider.engine.loop import Done
-from outrider.errors import InvalidRequest, NotSupported
+from outrider.errors import InvalidRequest
 from outrider.rpc.server import ServicerContext
 from outrider.v1 import common_pb2, target_pb2, target_pb2_grpc
 from outrider.worker.answers import handle_message, timings_message
@@ -18,6 +18,7 @@ from outrider.worker.runtime import Runtime
 from outrider.worker.sampling import sampling_options
 from outrider.worker.slot import WorkerSlot
 from outrider.worker.stream import RoundHandler, RoundStream
+from target_service.decoding_run import DecodingRun, EndRun, RaiseLimit, until_length
 from target_service.messages import proposed_token
 from target_service.verification import VerdictResult, VerifyJob, VerifyTerms
 
@@ -71,13 +72,14 @@ class VerifyHandler(
         self._runtime = runtime
         self._terms = terms
         self._max_draft_length = max_draft_length
+        self._run: DecodingRun | None = None
 
     def round_of(self, request: target_pb2.VerifyRequest) -> target_pb2.VerifyRound | None:
         """The Round in a message, if it holds one."""
         return request.round if request.HasField("round") else None
 
     def job(self, message: target_pb2.VerifyRound, binding: Binding) -> VerifyJob:
-        """The job of a round. Raises InvalidRequest, OutOfRange or NotSupported."""
+        """The job of a round. Raises InvalidRequest or OutOfRange."""
         drafted = len(message.draft_tokens)
         description = self._runtime.description
         check_round(
@@ -89,12 +91,11 @@ class VerifyHandler(
             )
         if not drafted and not message.want_bonus:
             raise InvalidRequest("round.want_bonus", "true in a round without draft tokens")
-        if message.decode_tokens:
-            raise NotSupported(
-                "round.decode_tokens: this target lacks the feature `decode_tokens`",
-                field="round.decode_tokens",
-                allowed="0",
+        if drafted and message.decode_tokens:
+            raise InvalidRequest(
+                "round.decode_tokens", "0 in a round with draft tokens", got=message.decode_tokens
             )
+        self._run = DecodingRun(message) if message.decode_tokens else None
         return VerifyJob(
             handle_id=binding.handle_id,
             owner=binding.owner,
@@ -104,7 +105,19 @@ class VerifyHandler(
             committed_token_ids=list(message.committed_token_ids),
             drafts=[proposed_token(token) for token in message.draft_tokens],
             want_bonus=message.want_bonus,
+            until_length=until_length(message),
         )
+
+    async def go_on(self, message: target_pb2.VerifyRound, binding: Binding) -> bool:
+        """Raises the limit of the run under way, if that is what the round asks for."""
+        if self._run is None or not self._run.agrees(message):
+            return False
+        return await self._runtime.on_model_thread(RaiseLimit(binding.owner, until_length(message)))
+
+    async def end_soon(self, binding: Binding) -> None:
+        """Ends the run under way, if there is one, at its next token."""
+        if self._run is not None:
+            await self._runtime.on_model_thread(EndRun(binding.owner))
 
     def drafted(self, message: target_pb2.VerifyRound, result: VerdictResult) -> int:
         """Draft tokens that were judged."""
@@ -123,7 +136,8 @@ class VerifyHandler(
     ) -> None:
         """Words the verdict and counts it."""
         result, counts = done.result, self._runtime.counts
-        counts.answered(done.timings)
+        if self._run is not None:
+            self._run.extend(result.output_token_ids)
         counts.draft_tokens += self.drafted(message, result)
         counts.accepted_tokens += result.accepted
         invalid = None
@@ -139,7 +153,8 @@ class VerifyHandler(
                 handle=handle_message(self._runtime, binding, length=result.kept_length),
                 timings=timings_message(done.timings),
                 draft_invalid=invalid,
-                done=True,
+                done=done.last,
+                price=self._runtime.loop.price,
                 queue_depth=self._runtime.loop.queue_depth,
             )
         )

@@ -1,15 +1,20 @@
-"""One verification round as work for the model thread: one forward, then the verdict."""
+"""Verification as work for the model thread: one forward, then the verdict.
+
+A round may be the first of a run: the target goes on decoding alone, one token and one answer per
+forward. Every token is then a round of its own without draft tokens, so it is the token that
+single rounds give.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence as SequenceOf
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from outrider.engine.handles import HandleTable, StateLost
 from outrider.engine.model import Chunk, Model, Sequence
 from outrider.engine.sampling_options import SamplingOptions
 from outrider.engine.shaping import target_probs
-from outrider.engine.work import Work
+from outrider.engine.work import Answer, Preempted, Work
 from outrider.prefix import extend_digest
 from outrider.randomness import Purpose, derive_seed
 from target_service.draft_check import InvalidDraft, ProposedToken, check_drafts
@@ -28,7 +33,11 @@ class VerifyTerms:
 
 @dataclass(frozen=True, slots=True)
 class VerifyJob:
-    """One round: the tokens committed after `base_length`, and a chain of drafts to judge."""
+    """One round: the tokens committed after `base_length`, and a chain of drafts to judge.
+
+    `until_length`: how many ids, prompt included, there may be when the run that the round begins
+    ends. 0: it is a single round.
+    """
 
     handle_id: str
     owner: str
@@ -38,6 +47,7 @@ class VerifyJob:
     committed_token_ids: SequenceOf[int]
     drafts: SequenceOf[ProposedToken]
     want_bonus: bool
+    until_length: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +66,8 @@ def verify(
     """Judges the drafts of one round; a pure function of tokens, laws, sampling and seed.
 
     Drafts that fail their check are set aside and the round is decided as if it had none.
-    Afterwards the sequence holds the committed and the accepted tokens.
+    Afterwards the sequence holds the committed and the accepted tokens. A run answers each token
+    and ends at its limit, at a stop id or where the context is full.
     """
     with handles.working_on(
         job.handle_id,
@@ -66,7 +77,35 @@ def verify(
     ) as sequence:
         if isinstance(sequence, StateLost):
             return sequence
-        return (yield from _judge_round(job, model=model, sequence=sequence))
+        try:
+            if job.until_length == 0:
+                return (yield from _judge_round(job, model=model, sequence=sequence))
+            return (yield from _run(job, model=model, handles=handles, sequence=sequence))
+        except Preempted:
+            return StateLost(0)
+
+
+def _run(
+    job: VerifyJob, *, model: Model, handles: HandleTable, sequence: Sequence
+) -> Work[VerdictResult]:
+    limits, stops = handles.run_limits, job.terms.options.stop_token_ids
+    limits[job.owner] = job.until_length
+    try:
+        while True:
+            result = yield from _judge_round(job, model=model, sequence=sequence)
+            length = result.kept_length + 1
+            full = length > model.context_length
+            if full or length >= limits[job.owner] or result.output_token_ids[-1] in stops:
+                return result
+            yield Answer(result)
+            job = replace(
+                job,
+                base_length=result.kept_length,
+                prefix_digest=sequence.prefix.digest(result.kept_length),
+                committed_token_ids=result.output_token_ids,
+            )
+    finally:
+        del limits[job.owner]
 
 
 def _judge_round(job: VerifyJob, *, model: Model, sequence: Sequence) -> Work[VerdictResult]:

@@ -48,6 +48,8 @@ class HandleTable:
         self._lease_s = lease_s
         self._clock = clock
         self._states: dict[str, KvState] = {}
+        self.run_limits: dict[str, int] = {}
+        """How long a sequence may become, for each owner that decodes alone at the moment."""
 
     def open(
         self, handle_id: str | None, *, owner: str, scope: bytes, new_id: str | None = None

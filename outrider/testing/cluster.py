@@ -13,17 +13,20 @@ from grpc import aio
 from coordinator.main import CoordinatorServer
 from draft_service.kind import draft_kind
 from draft_service.proposal import CandidateCut
+from outrider.engine.gathering import WaitForReturns
+from outrider.engine.loop_options import LoopOptions
 from outrider.engine.model import Model
 from outrider.rpc.channel import open_channel
 from outrider.rpc.server import Listener
 from outrider.settings import CoordinatorSettings
 from outrider.tokenizer_files import TokenizerFiles
-from outrider.v1 import generation_pb2, generation_pb2_grpc, model_pb2
+from outrider.v1 import generation_pb2, generation_pb2_grpc
 from outrider.worker.model_service import ModelDescription
 from outrider.worker.server import WorkerKind, WorkerServer
 from target_service.kind import target_kind
 
 LOOPBACK = "127.0.0.1:0"
+DEFAULT_OPTIONS = LoopOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +39,14 @@ class WorkerPlan:
     tokenizer: TokenizerFiles = field(default_factory=TokenizerFiles)
     address: str = LOOPBACK
     max_handles: int = 256
-    max_tokens: int = 1_000_000
     lease_s: float = 30.0
+    options: LoopOptions = DEFAULT_OPTIONS
 
-    def describe(
-        self, role: model_pb2.WorkerRole.ValueType, *, max_draft_length: int
-    ) -> ModelDescription:
+    def describe(self, kind: WorkerKind[Any, Any]) -> ModelDescription:
         """The description of one process's worth of this model."""
         return ModelDescription(
             name="scripted",
-            role=role,
+            role=kind.role,
             weights_digest="",
             vocabulary_size=self.model.vocabulary_size,
             context_length=self.model.context_length,
@@ -53,7 +54,8 @@ class WorkerPlan:
             dtype=self.dtype,
             device="cpu",
             eos_token_ids=self.eos_token_ids,
-            max_draft_length=max_draft_length,
+            max_draft_length=kind.max_draft_length,
+            features=kind.features,
             tokenizer=self.tokenizer,
         )
 
@@ -64,10 +66,11 @@ async def start_worker(kind: WorkerKind[Any, Any], plan: WorkerPlan) -> WorkerSe
     await server.rpc.start()
     await server.fill(
         plan.model,
-        plan.describe(kind.role, max_draft_length=kind.max_draft_length),
+        plan.describe(kind),
         max_handles=plan.max_handles,
-        max_tokens=plan.max_tokens,
         lease_s=plan.lease_s,
+        options=plan.options,
+        gathering=WaitForReturns(),
     )
     return server
 

@@ -74,8 +74,12 @@ def verify_round(
     *,
     base: int = 0,
     drafts: Sequence[common_pb2.DraftToken] = (),
+    decode: int = 0,
 ) -> target_pb2.VerifyRequest:
-    """A Round whose committed sequence is `token_ids`, the first `base` of them as state."""
+    """A Round whose committed sequence is `token_ids`, the first `base` of them as state.
+
+    `decode`: for how many further tokens the target may go on alone.
+    """
     return target_pb2.VerifyRequest(
         round=target_pb2.VerifyRound(
             number=number,
@@ -84,6 +88,7 @@ def verify_round(
             committed_token_ids=token_ids[base:],
             draft_tokens=drafts,
             want_bonus=True,
+            decode_tokens=decode,
         )
     )
 

@@ -81,5 +81,6 @@ class Runtime(Generic[JobT, ResultT]):
             draft_tokens=counts.draft_tokens,
             accepted_tokens=counts.accepted_tokens,
             draft_invalid_rounds=counts.draft_invalid_rounds,
+            price=self.loop.price,
             uptime_s=time.monotonic() - self.ready_since,
         )

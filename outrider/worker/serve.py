@@ -9,7 +9,9 @@ from typing import TypeVar
 import structlog
 
 from outrider import telemetry
+from outrider.engine.gathering import NoGathering, WaitForReturns
 from outrider.engine.loading import LoadedModel, load_model
+from outrider.engine.loop_options import LoopOptions
 from outrider.engine.model_files import Role
 from outrider.engine.warm_up import warm_up
 from outrider.rpc.background import in_daemon_thread, leave_at_once
@@ -76,8 +78,14 @@ async def _fill_or_stop(
         loaded.model,
         _describe(loaded, tokenizer, kind, settings, replica_id=replica_id),
         max_handles=settings.max_handles,
-        max_tokens=65_536,
         lease_s=settings.lease_s,
+        options=LoopOptions(
+            token_budget=settings.token_budget,
+            prefill_slice=settings.prefill_slice,
+            admission_queue=settings.admission_queue,
+            admission_wait_s=settings.admission_wait_s,
+        ),
+        gathering=WaitForReturns() if settings.gather else NoGathering(),
     )
     announce(address, settings.ready_file)
     log.info("serving", role=_role(kind), address=address, dtype=loaded.dtype)
@@ -92,6 +100,8 @@ def _load(settings: WorkerSettings, role: Role) -> tuple[LoadedModel, TokenizerF
         threads=settings.threads,
         cache_dir=settings.cache_dir,
         context_length=settings.context_length,
+        kv_memory=settings.kv_budget,
+        block_size=settings.kv_block_size,
         progress=lambda step: log.info("loading", step=step),
     )
     warm_up(loaded.model, WARM_UP_ROWS)
@@ -122,5 +132,6 @@ def _describe(
         eos_token_ids=tuple(loaded.eos_token_ids),
         bos_token_id=loaded.bos_token_id,
         max_draft_length=kind.max_draft_length,
+        features=kind.features,
         tokenizer=tokenizer,
     )

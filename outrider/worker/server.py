@@ -9,8 +9,11 @@ from typing import Generic, TypeVar
 
 from grpc import aio
 
+from outrider.engine.gathering import Gathering
 from outrider.engine.handles import HandleTable
+from outrider.engine.live_works import no_outputs
 from outrider.engine.loop import ModelLoop
+from outrider.engine.loop_options import LoopOptions
 from outrider.engine.model import Model
 from outrider.engine.work import Work
 from outrider.rpc.server import Listener, RpcServer
@@ -35,6 +38,8 @@ class WorkerKind(Generic[JobT, ResultT]):
     register: Callable[[aio.Server, WorkerSlot[Runtime[JobT, ResultT]]], None]
     start_work: Callable[[JobT, Model, HandleTable], Work[ResultT]]
     max_draft_length: int = 0
+    features: tuple[str, ...] = ()
+    count_outputs: Callable[[ResultT], int] = no_outputs
 
     @property
     def service_names(self) -> Sequence[str]:
@@ -71,14 +76,19 @@ class WorkerServer(Generic[JobT, ResultT]):
         description: ModelDescription,
         *,
         max_handles: int,
-        max_tokens: int,
         lease_s: float,
+        options: LoopOptions,
+        gathering: Gathering,
     ) -> None:
         """Starts the model thread and says SERVING."""
         handles = HandleTable(model.new_sequence, max_handles=max_handles, lease_s=lease_s)
         start_work = self._kind.start_work
         loop: ModelLoop[JobT, ResultT] = ModelLoop(
-            model, lambda job: start_work(job, model, handles)
+            model,
+            lambda job: start_work(job, model, handles),
+            options=options,
+            gathering=gathering,
+            count_outputs=self._kind.count_outputs,
         )
         loop.start()
         self._slot.fill(Runtime(description, model, loop, handles))

@@ -60,6 +60,14 @@ class RoundHandler(ABC, Generic[RequestT, RoundT, JobT, ResultT, ResponseT]):
     def job(self, message: RoundT, binding: Binding) -> JobT:
         """The work of a round. Raises InvalidRequest for a round that makes no sense."""
 
+    async def go_on(self, message: RoundT, binding: Binding) -> bool:
+        """Whether the work under way goes on as that of this later round."""
+        return False
+
+    async def end_soon(self, binding: Binding) -> None:
+        """Asks work that would give further answers to end with the next."""
+        return
+
     @abstractmethod
     def drafted(self, message: RoundT, result: ResultT) -> int:
         """How many draft tokens the round was about, for its span."""
@@ -85,7 +93,6 @@ class RoundStream(Generic[RequestT, RoundT, JobT, ResultT, ResponseT]):
     ) -> None:
         self._runtime = runtime
         self._handler = handler
-        self._traces: dict[int, WorkerTrace] = {}
 
     async def serve(
         self,
@@ -96,54 +103,14 @@ class RoundStream(Generic[RequestT, RoundT, JobT, ResultT, ResponseT]):
     ) -> AsyncGenerator[ResponseT, None]:
         """One answer or more for each round, on state that is pinned meanwhile."""
         async with bound_handle(self._runtime, handle, scope=scope) as binding:
-
-            def submit(message: RoundT) -> Ticket[ResultT | StateLost]:
-                job = self._handler.job(message, binding)
-                self._traces[message.number] = WorkerTrace(self._handler.span_name, message.trace)
-                return self._runtime.loop.submit(job)
-
+            work = _StreamWork(self._runtime, self._handler, binding)
             try:
-                async with aclosing(run_rounds(self._rounds(requests), submit)) as outcomes:
+                async with aclosing(run_rounds(self._rounds(requests), work)) as outcomes:
                     async for outcome in outcomes:
-                        yield self._answer(outcome, binding)
+                        yield work.answer(outcome)
             finally:
-                for trace in self._traces.values():
-                    trace.end()
-
-    def _answer(
-        self,
-        outcome: Answered[RoundT, ResultT | StateLost] | GaveWay[RoundT] | StillWorking[RoundT],
-        binding: Binding,
-    ) -> ResponseT:
-        number = outcome.round.number
-        response = self._handler.response(number)
-        if isinstance(outcome, StillWorking):
-            response.progress.elapsed_ms = outcome.elapsed_ms
-            return response
-        trace = self._traces.pop(number, None)
-        if isinstance(outcome, GaveWay):
-            response.superseded.CopyFrom(common_pb2.Superseded())
-        else:
-            self._decide(response, outcome, binding, trace)
-        if trace is not None:
-            trace.end()
-        return response
-
-    def _decide(
-        self,
-        response: ResponseT,
-        outcome: Answered[RoundT, ResultT | StateLost],
-        binding: Binding,
-        trace: WorkerTrace | None,
-    ) -> None:
-        result, timings = outcome.done.result, outcome.done.timings
-        if isinstance(result, StateLost):
-            response.state_lost.kept_length = result.kept_length
-            response.state_lost.SetInParent()
-            return
-        self._handler.fill(response, outcome.round, Done(result, timings), binding)
-        if trace is not None:
-            trace.answered(timings, tokens=self._handler.drafted(outcome.round, result))
+                work.close()
+                self._runtime.loop.forget(binding.owner)
 
     async def _rounds(self, requests: AsyncIterator[RequestT]) -> AsyncIterator[RoundT]:
         async for request in requests:
@@ -154,3 +121,78 @@ class RoundStream(Generic[RequestT, RoundT, JobT, ResultT, ResponseT]):
         # A broken call can look like an orderly end for a moment: its cancellation follows the
         # end of its messages.
         await asyncio.sleep(CANCELLATION_LAG_S)
+
+
+class _StreamWork(Generic[RequestT, RoundT, JobT, ResultT, ResponseT]):
+    """The rounds of one stream on their way to the model thread and back."""
+
+    def __init__(
+        self,
+        runtime: Runtime[JobT, ResultT | StateLost],
+        handler: RoundHandler[RequestT, RoundT, JobT, ResultT, ResponseT],
+        binding: Binding,
+    ) -> None:
+        self._runtime = runtime
+        self._handler = handler
+        self._binding = binding
+        self._traces: dict[int, WorkerTrace] = {}
+
+    def begin(self, message: RoundT) -> Ticket[ResultT | StateLost]:
+        """Submits a round. Raises InvalidRequest for one that makes no sense."""
+        job = self._handler.job(message, self._binding)
+        self._trace(message)
+        return self._runtime.loop.submit(job, stream=self._binding.owner)
+
+    async def go_on(self, message: RoundT) -> bool:
+        """Whether the work under way goes on as that of this later round."""
+        if not await self._handler.go_on(message, self._binding):
+            return False
+        self.close()
+        self._trace(message)
+        return True
+
+    async def end_soon(self) -> None:
+        """Asks work that would give further answers to end with the next."""
+        await self._handler.end_soon(self._binding)
+
+    def answer(
+        self,
+        outcome: Answered[RoundT, ResultT | StateLost] | GaveWay[RoundT] | StillWorking[RoundT],
+    ) -> ResponseT:
+        """Words what became of a round."""
+        response = self._handler.response(outcome.round.number)
+        if isinstance(outcome, StillWorking):
+            response.progress.elapsed_ms = outcome.elapsed_ms
+            return response
+        if isinstance(outcome, GaveWay):
+            response.superseded.CopyFrom(common_pb2.Superseded())
+            self._end_trace(outcome.round)
+            return response
+        self._decide(response, outcome)
+        if outcome.done.last:
+            self._end_trace(outcome.round)
+        return response
+
+    def close(self) -> None:
+        """Ends the spans of rounds that get no further answer."""
+        while self._traces:
+            self._traces.popitem()[1].end()
+
+    def _decide(self, response: ResponseT, outcome: Answered[RoundT, ResultT | StateLost]) -> None:
+        done, message = outcome.done, outcome.round
+        if isinstance(done.result, StateLost):
+            response.state_lost.kept_length = done.result.kept_length
+            response.state_lost.SetInParent()
+            return
+        known = Done(done.result, done.timings, done.last)
+        self._runtime.counts.answered(done.timings)
+        self._handler.fill(response, message, known, self._binding)
+        if trace := self._traces.get(message.number):
+            trace.answered(done.timings, tokens=self._handler.drafted(message, done.result))
+
+    def _trace(self, message: RoundT) -> None:
+        self._traces[message.number] = WorkerTrace(self._handler.span_name, message.trace)
+
+    def _end_trace(self, message: RoundT) -> None:
+        if trace := self._traces.pop(message.number, None):
+            trace.end()

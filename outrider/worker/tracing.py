@@ -10,7 +10,7 @@ from outrider.v1 import common_pb2
 
 
 class WorkerTrace:
-    """Started when a round arrives, ended when it is answered."""
+    """Started when a round arrives, ended with its last answer; times are summed over answers."""
 
     def __init__(self, name: str, context: common_pb2.TraceContext) -> None:
         self._span = telemetry.tracer().start_span(
@@ -18,19 +18,29 @@ class WorkerTrace:
             context=telemetry.extract(context.traceparent, context.tracestate),
             kind=SpanKind.SERVER,
         )
+        self._answers = 0
+        self._queue_us = 0
+        self._forward_us = 0
+        self._sampling_us = 0
 
     def answered(self, timings: RoundTimings, *, tokens: int) -> None:
         """Records how many draft tokens there were and where the time went."""
-        if self._span.is_recording():
-            self._span.set_attributes(
-                {
-                    telemetry.DRAFT_TOKENS: tokens,
-                    telemetry.QUEUE_US: timings.queue_us,
-                    telemetry.FORWARD_US: timings.forward_us,
-                    telemetry.SAMPLING_US: timings.sampling_us,
-                    telemetry.BATCH_SIZE: timings.batch_size,
-                }
-            )
+        if not self._span.is_recording():
+            return
+        self._answers += 1
+        self._queue_us += timings.queue_us
+        self._forward_us += timings.forward_us
+        self._sampling_us += timings.sampling_us
+        self._span.set_attributes(
+            {
+                telemetry.ANSWERS: self._answers,
+                telemetry.DRAFT_TOKENS: tokens,
+                telemetry.QUEUE_US: self._queue_us,
+                telemetry.FORWARD_US: self._forward_us,
+                telemetry.SAMPLING_US: self._sampling_us,
+                telemetry.BATCH_SIZE: timings.batch_size,
+            }
+        )
 
     def end(self) -> None:
         """Ends the span."""

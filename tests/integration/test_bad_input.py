@@ -262,7 +262,7 @@ ROUNDS = [
     (changed(base_length=2**32 - 1), BEYOND, "round"),
     (verify_round(1, PROMPT, drafts=[POINT] * 7), INVALID, "round.draft_tokens"),
     (changed(prefix_digest=1), INVALID, "round.prefix_digest"),
-    (changed(decode_tokens=1), StatusCode.UNIMPLEMENTED, "round.decode_tokens"),
+    (changed(decode_tokens=1, draft_tokens=[POINT]), INVALID, "round.decode_tokens"),
     (ONLY_READ, INVALID, "round.want_bonus"),
     (target_pb2.VerifyRequest(), INVALID, "round"),
     (target_pb2.VerifyRequest(open=target_pb2.VerifyOpen(protocol_version=1)), INVALID, "round"),

@@ -20,15 +20,15 @@ from outrider.v1 import common_pb2, generation_pb2
 PROMPT = [1, 2, 3]
 
 
-def table(seed: int = 1) -> TableModel:
-    return TableModel(random_table(seed=seed))
+def table(seed: int = 1, **options: int) -> TableModel:
+    return TableModel(random_table(seed=seed), **options)
 
 
 async def test_a_target_that_came_back_with_another_model_never_answers_for_the_old_one() -> None:
     large = ScriptedModel(lambda _: [0.0] * 8 + [9.0] * 192, vocabulary_size=200, context_length=64)
     async with running_cluster(WorkerPlan(table()), WorkerPlan(table())) as cluster:
         await cluster.generate(token_request(PROMPT, max_new_tokens=8))
-        await cluster.target.stop(None)
+        await cluster.target.stop(0)
         cluster.target = await start_target(WorkerPlan(large, address=cluster.target.rpc.address))
         refused = 0
         for _ in range(200):
@@ -49,7 +49,7 @@ async def test_a_target_that_came_back_with_another_model_never_answers_for_the_
 async def test_a_draft_that_came_back_as_another_process_is_paired_before_it_is_used() -> None:
     async with running_cluster(WorkerPlan(table()), WorkerPlan(table())) as cluster:
         assert cluster.draft is not None
-        await cluster.draft.stop(None)
+        await cluster.draft.stop(0)
         cluster.draft = await start_draft(WorkerPlan(table(2), address=cluster.draft.rpc.address))
         request = token_request(
             PROMPT, max_new_tokens=20, sampling=common_pb2.SamplingParams(temperature=0)
@@ -66,9 +66,10 @@ async def test_a_draft_that_came_back_as_another_process_is_paired_before_it_is_
     assert output.summary.speculation.draft_tokens > 0
 
 
-@pytest.mark.parametrize("limits", [{"max_handles": 1}, {"max_tokens": 48}])
-async def test_room_for_one_serves_one_request_after_another(limits: dict[str, int]) -> None:
-    target = WorkerPlan(table(), **limits)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    "target", [WorkerPlan(table(), max_handles=1), WorkerPlan(table(blocks=3))]
+)
+async def test_room_for_one_serves_one_request_after_another(target: WorkerPlan) -> None:
     async with running_cluster(target, WorkerPlan(table())) as cluster:
         for _ in range(20):
             output = await cluster.generate(token_request(PROMPT, max_new_tokens=30))
