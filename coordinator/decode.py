@@ -120,7 +120,13 @@ class DecodeLoop:
     async def _verify(
         self, tokens: Sequence[common_pb2.DraftToken], trace: RoundTrace
     ) -> target_pb2.Verdict:
+        room = self._plan.length_limit - len(self._prefix) - 1
         with trace.verify() as call:
-            verdict = await self._target.verify(self._prefix, tokens, trace=call.context)
+            verdict = await self._target.verify(
+                self._prefix,
+                tokens,
+                trace=call.context,
+                further=room if self._draft is None else 0,
+            )
             call.answered(verdict.timings, tokens=len(tokens))
         return verdict

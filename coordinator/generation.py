@@ -22,6 +22,10 @@ from outrider.v1 import common_pb2, draft_pb2, generation_pb2, model_pb2, target
 
 EXACT_DTYPES = ("float32", "float64")
 CHOICE_INDEX = 0
+DECODE_TOKENS = "decode_tokens"
+"""The feature of a target that decodes several tokens alone, without a round trip for each."""
+RUN_CREDIT = 32
+"""Tokens that such a target may be ahead: enough to hide round trips, little enough to waste."""
 
 
 class Generation:
@@ -53,7 +57,11 @@ class Generation:
             if target.tokenizer
             else None
         )
-        self._target = TargetSession(target.peer, _verify_open(plan))
+        self._target = TargetSession(
+            target.peer,
+            _verify_open(plan),
+            run_credit=RUN_CREDIT if DECODE_TOKENS in self._model.features else 0,
+        )
         self._draft = (
             DraftSession(
                 pools.draft_peer,
@@ -136,6 +144,7 @@ def _verify_open(plan: GenerationPlan) -> target_pb2.VerifyOpen:
         sampling=plan.sampling,
         choice_index=CHOICE_INDEX,
         prompt_length=len(plan.prompt_token_ids),
+        cache_scope=plan.cache_scope,
     )
 
 
@@ -151,6 +160,7 @@ def _draft_open(
         sampling=sampling,
         choice_index=CHOICE_INDEX,
         prompt_length=len(plan.prompt_token_ids),
+        cache_scope=plan.cache_scope,
         mode=mode,
         vocabulary_size=model.vocabulary_size,
     )

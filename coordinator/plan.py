@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from coordinator.cache_scope import cache_scope
 from outrider.v1 import common_pb2
 
 GREEDY_TEMPERATURE = 1e-5
@@ -25,6 +26,11 @@ class GenerationPlan:
     continued_token_ids: tuple[int, ...]
     sampling: common_pb2.SamplingParams
     draft_length: int
+
+    @property
+    def cache_scope(self) -> bytes:
+        """Which generations may share cached state with this one: all, as none names a tenant."""
+        return cache_scope("")
 
     @property
     def seed(self) -> int:

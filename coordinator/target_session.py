@@ -15,49 +15,68 @@ from outrider.v1 import common_pb2, target_pb2, target_pb2_grpc
 
 VerifyCall: TypeAlias = "aio.StreamStreamCall[target_pb2.VerifyRequest, target_pb2.VerifyResponse]"
 
-MAX_REPLAYS_PER_ROUND = 3
+MAX_REPLAYS_PER_ROUND = 100
+"""A bound for a target that never keeps state. On one that is short of room a generation may lose
+its state to older ones many times before its turn comes."""
 
 
 class TargetSession:
     """Verifies draft tokens after a growing prefix; one round at a time.
 
     The KV state on the target is a cache: when it is lost the prefix is sent again, and the
-    caller only sees that the round took longer.
+    caller only sees that the round took longer. A round without draft tokens may let the target
+    run on alone: the rounds after it are then answered without being sent.
     """
 
-    def __init__(self, peer: Peer, open_message: target_pb2.VerifyOpen) -> None:
-        """`peer` is the process whose model the generation was planned for; no other will do."""
+    def __init__(
+        self, peer: Peer, open_message: target_pb2.VerifyOpen, *, run_credit: int = 0
+    ) -> None:
+        """`peer` is the process whose model the generation was planned for; no other will do.
+
+        `run_credit`: how many tokens the target may be ahead when it decodes alone, 0 for a round
+        trip per token; others need its feature `decode_tokens`.
+        """
         self._stub = target_pb2_grpc.TargetServiceStub(peer.channel)
         self._replica_id = peer.replica_id
         self._open = open_message
+        self._run_credit = run_credit
         self._call: VerifyCall | None = None
         self._kept_length = 0
         self._number = 0
+        self._runs_until: int | None = None
         self.replays = 0
 
     async def verify(
         self,
         prefix: TokenPrefix,
-        draft_tokens: Sequence[common_pb2.DraftToken],
+        draft_tokens: Sequence[common_pb2.DraftToken] = (),
         *,
         trace: common_pb2.TraceContext,
+        further: int = 0,
     ) -> target_pb2.Verdict:
         """The verdict on `draft_tokens` after all of `prefix`, bonus wanted.
 
-        Raises PoolUnavailable when the target cannot be reached or is another process by now, or
-        the error it ended the stream with.
+        `further`: how many tokens after that the target may decode alone, for calls to come; 0 in
+        a round with draft tokens. Raises PoolUnavailable when the target cannot be reached or is
+        another process by now, or the error it ended the stream with.
         """
         try:
             call = self._call or await self._open_stream()
-            for _ in range(1 + MAX_REPLAYS_PER_ROUND):
-                answer = await self._ask(call, prefix, draft_tokens, trace)
-                if answer.WhichOneof("answer") == "verdict":
-                    if answer.verdict.handle.replica_id != self._replica_id:
-                        raise PoolUnavailable("the target was restarted", retry_after_s=1.0)
-                    self._kept_length = answer.verdict.handle.length
-                    return answer.verdict
-                self._kept_length = answer.state_lost.kept_length
-                self.replays += 1
+            asking = bool(draft_tokens) or self._has_to_ask(prefix, further)
+            lost = 0
+            while lost <= MAX_REPLAYS_PER_ROUND:
+                if asking:
+                    await self._ask(call, prefix, draft_tokens, trace=trace, further=further)
+                answer = await self._read(call)
+                asking = answer.round_number == self._number
+                if answer.HasField("verdict"):
+                    if self._take(answer, prefix):
+                        return answer.verdict
+                    asking = asking and answer.verdict.done
+                elif asking:
+                    self._kept_length = answer.state_lost.kept_length
+                    self.replays += 1
+                    lost += 1
         except aio.AioRpcError as error:
             raise to_outrider_error(error, pool="target") from error
         except CLOSED_CALL_ERRORS as error:
@@ -75,13 +94,23 @@ class TargetSession:
         await call.write(target_pb2.VerifyRequest(open=self._open))
         return call
 
+    def _has_to_ask(self, prefix: TokenPrefix, further: int) -> bool:
+        """No run is under way, or its credit is half used and more may be wanted."""
+        if self._runs_until is None:
+            return True
+        half_used = self._runs_until - len(prefix) <= self._run_credit // 2
+        return half_used and self._runs_until < len(prefix) + 1 + further
+
     async def _ask(
         self,
         call: VerifyCall,
         prefix: TokenPrefix,
         draft_tokens: Sequence[common_pb2.DraftToken],
+        *,
         trace: common_pb2.TraceContext,
-    ) -> target_pb2.VerifyResponse:
+        further: int,
+    ) -> None:
+        decode_tokens = min(self._run_credit, further)
         self._number += 1
         base_length = min(self._kept_length, len(prefix) - 1)
         message = target_pb2.VerifyRequest(
@@ -92,16 +121,40 @@ class TargetSession:
                 committed_token_ids=prefix.token_ids[base_length:],
                 draft_tokens=draft_tokens,
                 want_bonus=True,
+                decode_tokens=decode_tokens,
                 trace=trace,
             )
         )
         await call.write(message)
+        self._runs_until = len(prefix) + 1 + decode_tokens if decode_tokens else None
+
+    async def _read(self, call: VerifyCall) -> target_pb2.VerifyResponse:
+        """The next verdict or loss of state, of this round or an earlier one."""
         while True:
             answer = await call.read()
             if not isinstance(answer, target_pb2.VerifyResponse):
                 raise PoolUnavailable("the target ended the stream", retry_after_s=1.0)
-            if answer.round_number != self._number or answer.HasField("progress"):
-                continue
-            if answer.WhichOneof("answer") in ("verdict", "state_lost"):
+            kind = answer.WhichOneof("answer")
+            if kind in ("verdict", "state_lost"):
                 return answer
-            raise InternalFailure("the target gave up a round that nothing replaced")
+            if kind != "progress" and answer.round_number == self._number:
+                raise InternalFailure("the target gave up a round that nothing replaced")
+
+    def _take(self, answer: target_pb2.VerifyResponse, prefix: TokenPrefix) -> bool:
+        """Whether the verdict decides what follows `prefix`; remembers what it says of the state.
+
+        In a run the position decides, whatever round brought the verdict: one that was to prolong
+        the run, but came after its end, is answered from where it began, with repeats.
+        """
+        verdict, latest = answer.verdict, answer.round_number == self._number
+        in_run = self._runs_until is not None
+        if not (latest or in_run):
+            return False
+        if verdict.handle.replica_id != self._replica_id:
+            raise PoolUnavailable("the target was restarted", retry_after_s=1.0)
+        self._kept_length = verdict.handle.length
+        if latest and verdict.done:
+            self._runs_until = None
+        if in_run and verdict.handle.length > len(prefix):
+            raise InternalFailure("the target left out a token")
+        return not in_run or verdict.handle.length == len(prefix)
