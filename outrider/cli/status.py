@@ -1,4 +1,4 @@
-"""`outrider status`: pools, models and acceptance at this moment."""
+"""`outrider status`: pools, models, memory, load and acceptance at this moment."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 
 from outrider.cli import options
 from outrider.cli.client import DEFAULT_ADDRESS, Client, ClientError
+from outrider.cli.load_tables import load_tables
 from outrider.cli.plain import plain
 from outrider.cli.tables import coordinator_line, worker_table
 from outrider.cli.terminal import answers, fail
@@ -22,7 +23,7 @@ def status(
     tls_cert: options.TlsCert = None,
     tls_key: options.TlsKey = None,
 ) -> None:
-    """Show pools, models, handles and acceptance."""
+    """Show pools, models, memory, load and acceptance."""
     try:
         with Client(address, tls=TlsFiles(tls_cert, tls_key, tls_ca)) as client:
             state = client.status()
@@ -34,3 +35,5 @@ def status(
     console = answers()
     console.print(coordinator_line(address, state))
     console.print(worker_table(state))
+    for table in load_tables(state, width=console.width):
+        console.print(table)

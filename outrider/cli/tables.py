@@ -8,22 +8,12 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from outrider.cli.figures import NOTHING, duration, number, percent
 from outrider.cli.plain import enum_word
 from outrider.cli.speculation import SpeculationFigures
-from outrider.v1 import generation_pb2, model_pb2
+from outrider.v1 import generation_pb2
 
-NOTHING = "–"
 REPLICA_DIGITS = 8
-
-
-def percent(share: float | None) -> str:
-    """A share of 0 to 1 as a percentage."""
-    return NOTHING if share is None else f"{100 * share:.1f} %"
-
-
-def number(value: float | None, *, digits: int = 1) -> str:
-    """A rounded number, or a dash when there is none."""
-    return NOTHING if value is None else f"{value:.{digits}f}"
 
 
 def generation_table(summary: generation_pb2.GenerationSummary) -> Table:
@@ -82,22 +72,17 @@ def coordinator_line(
     mode = enum_word(generation_pb2.SpeculationMode.DESCRIPTOR, state.speculation_mode)
     rate = percent(SpeculationFigures(state.speculation).acceptance)
     return Text(
-        f"coordinator {address}, version {state.build_version}, up {_duration(state.uptime_s)}: "
+        f"coordinator {address}, version {state.build_version}, up {duration(state.uptime_s)}: "
         f"{state.running} running, {state.finished} finished, acceptance {rate}, "
         f"speculation {mode} with {state.draft_length} draft tokens"
     )
 
 
 def worker_table(state: generation_pb2.GenerationServiceGetStatusResponse) -> Table:
-    """One row for each worker of both pools.
-
-    `in use` and `kept` count KV handles; `accepted` is a target's share since its start.
-    """
+    """One row for each worker of both pools."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for heading in ("pool", "address", "state", "model", "replica"):
         table.add_column(heading, overflow="fold")
-    for heading in ("in use", "kept", "queue", "accepted"):
-        table.add_column(heading, justify="right", no_wrap=True)
     for pool, workers in (("target", state.targets), ("draft", state.drafts)):
         for worker in workers:
             table.add_row(Text(pool), *(Text(cell) for cell in _worker_cells(worker)))
@@ -112,17 +97,5 @@ def _worker_cells(worker: generation_pb2.WorkerStatus) -> Iterator[str]:
         yield worker.reason or ("not usable" if worker.reachable else "unreachable")
     if not worker.HasField("model"):
         return
-    model, load = worker.model, worker.status
-    yield f"{model.name} {model.dtype} {model.device}"
-    yield model.replica_id[:REPLICA_DIGITS]
-    if not worker.HasField("status"):
-        return
-    yield from (str(load.handles_in_use), str(load.handles_leased), str(load.queue_depth))
-    judged = load.draft_tokens if model.role == model_pb2.WORKER_ROLE_TARGET else 0
-    yield percent(load.accepted_tokens / judged if judged else None)
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+    yield f"{worker.model.name} {worker.model.dtype} {worker.model.device}"
+    yield worker.model.replica_id[:REPLICA_DIGITS]

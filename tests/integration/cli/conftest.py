@@ -211,7 +211,23 @@ def worker_status() -> generation_pb2.WorkerStatus:
             replica_id="0123456789abcdef",
         ),
         status=model_pb2.ModelServiceGetStatusResponse(
-            handles_in_use=3, handles_leased=4, rounds=100, draft_tokens=200, accepted_tokens=50
+            handles_in_use=3,
+            handles_leased=4,
+            rounds=100,
+            draft_tokens=200,
+            accepted_tokens=50,
+            weights_bytes=270 << 20,
+            kv_pool_bytes=4 << 30,
+            kv_bytes=1 << 30,
+            kv_blocks=4096,
+            kv_blocks_in_use=1024,
+            kv_blocks_cached=2048,
+            prefix_asked_tokens=1000,
+            prefix_hit_tokens=833,
+            preemptions=2,
+            queue_depth=7,
+            mean_batch_size=6.4,
+            price=0.31,
         ),
     )
 
