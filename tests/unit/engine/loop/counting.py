@@ -21,11 +21,11 @@ CONTEXT = 256
 
 
 def logits(token_ids: Sequence[int]) -> list[float]:
-    """The next token is the last one plus one; 7 gives NaN and 6 gives infinity."""
+    """1, 2, 3, 4, 5 follow each other in a circle; 6 gives infinity and 7 gives NaN."""
     if token_ids[-1] == 7:
         return [math.nan] * VOCABULARY
     row = [0.0] * VOCABULARY
-    row[(token_ids[-1] + 1) % VOCABULARY] = math.inf if token_ids[-1] == 6 else 9.0
+    row[token_ids[-1] % 5 + 1] = math.inf if token_ids[-1] == 6 else 9.0
     return row
 
 
