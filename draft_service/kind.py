@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from grpc import aio
 
 from draft_service.drafting import DraftJob, DraftResult, draft
 from draft_service.proposal import CandidateCut
 from draft_service.servicer import DraftRuntime, DraftServicer
-from outrider.engine.handles import HandleTable, StateLost
-from outrider.engine.model import Model
-from outrider.engine.work import Work
+from outrider.engine.handles import StateLost
 from outrider.v1 import draft_pb2_grpc, model_pb2
 from outrider.worker.server import WorkerKind
 from outrider.worker.slot import WorkerSlot
@@ -23,14 +23,9 @@ def draft_kind(cut: CandidateCut) -> WorkerKind[DraftJob, DraftResult | StateLos
     def register(server: aio.Server, slot: WorkerSlot[DraftRuntime]) -> None:
         draft_pb2_grpc.add_DraftServiceServicer_to_server(DraftServicer(slot), server)
 
-    def start_work(
-        job: DraftJob, model: Model, handles: HandleTable
-    ) -> Work[DraftResult | StateLost]:
-        return draft(job, model=model, handles=handles, cut=cut)
-
     return WorkerKind(
         role=model_pb2.WORKER_ROLE_DRAFT,
         service_name=SERVICE_NAME,
         register=register,
-        start_work=start_work,
+        start_work=partial(draft, cut=cut),
     )

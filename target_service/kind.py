@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from grpc import aio
 
-from outrider.engine.handles import HandleTable, StateLost
-from outrider.engine.model import Model
-from outrider.engine.work import Work
+from outrider.engine.handles import StateLost
 from outrider.v1 import model_pb2, target_pb2_grpc
 from outrider.worker.server import WorkerKind
 from outrider.worker.slot import WorkerSlot
 from target_service.servicer import TargetRuntime, TargetServicer
-from target_service.verification import VerdictResult, VerifyJob, verify
+from target_service.verification import VerdictResult, VerifyJob, count_outputs, verify
 
 DECODE_TOKENS = "decode_tokens"
 """The feature of going on alone after a round; see VerifyRound.decode_tokens."""
@@ -25,21 +23,12 @@ def target_kind(*, max_draft_length: int) -> WorkerKind[VerifyJob, VerdictResult
         servicer = TargetServicer(slot, max_draft_length=max_draft_length)
         target_pb2_grpc.add_TargetServiceServicer_to_server(servicer, server)
 
-    def start_work(
-        job: VerifyJob, model: Model, handles: HandleTable
-    ) -> Work[VerdictResult | StateLost]:
-        return verify(job, model=model, handles=handles)
-
     return WorkerKind(
         role=model_pb2.WORKER_ROLE_TARGET,
         service_name=SERVICE_NAME,
         register=register,
-        start_work=start_work,
+        start_work=verify,
         max_draft_length=max_draft_length,
         features=(DECODE_TOKENS,),
-        count_outputs=_outputs,
+        count_outputs=count_outputs,
     )
-
-
-def _outputs(result: VerdictResult | StateLost) -> int:
-    return 0 if isinstance(result, StateLost) else len(result.output_token_ids)

@@ -60,6 +60,11 @@ class VerdictResult:
     invalid: InvalidDraft | None
 
 
+def count_outputs(result: VerdictResult | StateLost) -> int:
+    """Output tokens of a round."""
+    return 0 if isinstance(result, StateLost) else len(result.output_token_ids)
+
+
 def verify(
     job: VerifyJob, *, model: Model, handles: HandleTable
 ) -> Work[VerdictResult | StateLost]:

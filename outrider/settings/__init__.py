@@ -5,13 +5,20 @@ from outrider.settings.environment import all_environment_names, environment_nam
 from outrider.settings.faults import SettingsError
 from outrider.settings.loading import load_settings
 from outrider.settings.service import LogFormat, LogLevel, ServiceSettings
-from outrider.settings.workers import DraftSettings, DtypeChoice, TargetSettings, WorkerSettings
+from outrider.settings.workers import (
+    DraftSettings,
+    DtypeChoice,
+    EngineChoice,
+    TargetSettings,
+    WorkerSettings,
+)
 
 __all__ = [
     "CoordinatorSettings",
     "DraftSettings",
     "DraftTrust",
     "DtypeChoice",
+    "EngineChoice",
     "LogFormat",
     "LogLevel",
     "ServiceSettings",

@@ -26,6 +26,13 @@ class DtypeChoice(StrEnum):
     FLOAT16 = "float16"
 
 
+class EngineChoice(StrEnum):
+    """Where the model and its loop run."""
+
+    THREAD = "thread"
+    PROCESS = "process"
+
+
 class WorkerSettings(ServiceSettings):
     """What both workers have: a model and room for KV state."""
 
@@ -46,6 +53,10 @@ class WorkerSettings(ServiceSettings):
     )
     threads: int = Field(
         0, ge=0, le=1024, description="Processor threads of the model. 0: one for each core."
+    )
+    engine: EngineChoice = Field(
+        EngineChoice.THREAD,
+        description="Where the model runs: on a thread of the service, or in a process of its own.",
     )
     cache_dir: Path = Field(
         Path("~/.cache/outrider"), description="Folder for models assembled at the first start."

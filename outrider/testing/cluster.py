@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from grpc import aio
@@ -13,7 +13,6 @@ from grpc import aio
 from coordinator.main import CoordinatorServer
 from draft_service.kind import draft_kind
 from draft_service.proposal import CandidateCut
-from outrider.engine.gathering import WaitForReturns
 from outrider.engine.loop_options import LoopOptions
 from outrider.engine.model import Model
 from outrider.rpc.channel import open_channel
@@ -21,12 +20,15 @@ from outrider.rpc.server import Listener
 from outrider.settings import CoordinatorSettings
 from outrider.tokenizer_files import TokenizerFiles
 from outrider.v1 import generation_pb2, generation_pb2_grpc
-from outrider.worker.model_service import ModelDescription
+from outrider.worker.engine import Engine, EngineOptions
+from outrider.worker.model_description import ModelDescription
 from outrider.worker.server import WorkerKind, WorkerServer
+from outrider.worker.worker_loop import ThreadLoop
 from target_service.kind import target_kind
 
 LOOPBACK = "127.0.0.1:0"
 DEFAULT_OPTIONS = LoopOptions()
+NO_TOKENIZER = TokenizerFiles()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,34 +46,62 @@ class WorkerPlan:
 
     def describe(self, kind: WorkerKind[Any, Any]) -> ModelDescription:
         """The description of one process's worth of this model."""
-        return ModelDescription(
-            name="scripted",
-            role=kind.role,
-            weights_digest="",
-            vocabulary_size=self.model.vocabulary_size,
-            context_length=self.model.context_length,
-            replica_id=secrets.token_hex(8),
-            dtype=self.dtype,
-            device="cpu",
-            eos_token_ids=self.eos_token_ids,
-            max_draft_length=kind.max_draft_length,
-            features=kind.features,
-            tokenizer=self.tokenizer,
+        return identified(
+            describe(
+                self.model,
+                dtype=self.dtype,
+                eos_token_ids=self.eos_token_ids,
+                tokenizer=self.tokenizer,
+            ),
+            kind,
         )
+
+
+def describe(
+    model: Model,
+    *,
+    dtype: str = "float64",
+    eos_token_ids: tuple[int, ...] = (),
+    tokenizer: TokenizerFiles = NO_TOKENIZER,
+) -> ModelDescription:
+    """What there is to say about a model, whoever serves it."""
+    return ModelDescription(
+        weights_digest="",
+        weights_bytes=model.weights_bytes,
+        vocabulary_size=model.vocabulary_size,
+        context_length=model.context_length,
+        dtype=dtype,
+        device="cpu",
+        eos_token_ids=eos_token_ids,
+        tokenizer=tokenizer,
+    )
+
+
+def identified(description: ModelDescription, kind: WorkerKind[Any, Any]) -> ModelDescription:
+    """The description as one process's worth of a worker gives it."""
+    return replace(
+        description,
+        name="scripted",
+        role=kind.role,
+        replica_id=secrets.token_hex(8),
+        max_draft_length=kind.max_draft_length,
+        features=kind.features,
+    )
 
 
 async def start_worker(kind: WorkerKind[Any, Any], plan: WorkerPlan) -> WorkerServer[Any, Any]:
     """A worker that is SERVING."""
     server = WorkerServer(kind, Listener(plan.address))
     await server.rpc.start()
-    await server.fill(
+    engine: Engine[Any, Any] = Engine(
         plan.model,
-        plan.describe(kind),
-        max_handles=plan.max_handles,
-        lease_s=plan.lease_s,
-        options=plan.options,
-        gathering=WaitForReturns(),
+        kind.start_work,
+        options=EngineOptions(
+            max_handles=plan.max_handles, lease_s=plan.lease_s, loop=plan.options
+        ),
+        count_outputs=kind.count_outputs,
     )
+    await server.fill(ThreadLoop(engine), plan.describe(kind))
     return server
 
 

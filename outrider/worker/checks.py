@@ -9,7 +9,7 @@ from outrider import PROTOCOL_VERSION
 from outrider.errors import InvalidRequest, NotSupported, OutOfRange
 from outrider.rpc.validation import check_sampling
 from outrider.v1 import common_pb2
-from outrider.worker.model_service import ModelDescription
+from outrider.worker.model_description import ModelDescription
 
 LARGEST_CHOICE_INDEX = 127
 MAX_STOP_IDS_WITH_EOS = 128

@@ -3,54 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
 from typing import Protocol
 
-from outrider import PROTOCOL_VERSION, __version__
 from outrider.rpc.server import ServicerContext
-from outrider.tokenizer_files import TokenizerFiles
 from outrider.v1 import model_pb2, model_pb2_grpc
+from outrider.worker.model_description import ModelDescription
 
 PIECE_BYTES = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class ModelDescription:
-    """What GetModel tells; constant for the life of the process."""
-
-    name: str
-    role: model_pb2.WorkerRole.ValueType
-    weights_digest: str
-    vocabulary_size: int
-    context_length: int
-    replica_id: str
-    dtype: str
-    device: str
-    eos_token_ids: tuple[int, ...] = ()
-    bos_token_id: int | None = None
-    max_draft_length: int = 0
-    features: tuple[str, ...] = ()
-    tokenizer: TokenizerFiles = field(default_factory=TokenizerFiles)
-
-    def to_message(self) -> model_pb2.GetModelResponse:
-        """The contract's form."""
-        return model_pb2.GetModelResponse(
-            name=self.name,
-            role=self.role,
-            protocol_version=PROTOCOL_VERSION,
-            features=sorted(self.features),
-            weights_digest=self.weights_digest,
-            vocabulary_size=self.vocabulary_size,
-            tokenizer_digest=self.tokenizer.digest,
-            eos_token_ids=self.eos_token_ids,
-            bos_token_id=self.bos_token_id,
-            context_length=self.context_length,
-            max_draft_length=self.max_draft_length,
-            replica_id=self.replica_id,
-            build_version=__version__,
-            dtype=self.dtype,
-            device=self.device,
-        )
 
 
 class Described(Protocol):

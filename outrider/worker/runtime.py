@@ -1,4 +1,4 @@
-"""A loaded worker: its model loop, its KV state, its description and its counters."""
+"""A loaded worker: its model loop, its description and its counters."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 from outrider.engine.handles import HandleTable
-from outrider.engine.loop import ModelLoop, RoundTimings
-from outrider.engine.model import Model
+from outrider.engine.ticket import RoundTimings
 from outrider.v1 import model_pb2
-from outrider.worker.memory import memory_report
-from outrider.worker.model_service import ModelDescription
+from outrider.worker.model_description import ModelDescription
+from outrider.worker.worker_loop import WorkerLoop
 
 JobT = TypeVar("JobT")
 ResultT = TypeVar("ResultT")
@@ -42,9 +40,7 @@ class Runtime(Generic[JobT, ResultT]):
     """What the servicers of one worker share once the model is loaded."""
 
     description: ModelDescription
-    model: Model
-    loop: ModelLoop[JobT, ResultT]
-    handles: HandleTable
+    loop: WorkerLoop[JobT, ResultT]
     counts: RoundCounts = field(default_factory=RoundCounts)
     open_streams: int = 0
     background: set[asyncio.Task[Any]] = field(default_factory=set)
@@ -55,11 +51,11 @@ class Runtime(Generic[JobT, ResultT]):
 
         `action` can be pickled: a function of a module, or a small frozen dataclass.
         """
-        return await self.loop.call(partial(action, self.handles))
+        return await self.loop.call(action)
 
     async def status(self) -> model_pb2.ModelServiceGetStatusResponse:
         """Load and memory at this moment."""
-        memory = await self.loop.call(partial(memory_report, self.handles, self.model.pool))
+        memory = await self.loop.memory()
         counts = self.counts
         return model_pb2.ModelServiceGetStatusResponse(
             open_streams=self.open_streams,
@@ -74,7 +70,7 @@ class Runtime(Generic[JobT, ResultT]):
             prefix_asked_tokens=memory.sums.prefix_asked_tokens,
             prefix_hit_tokens=memory.sums.prefix_hit_tokens,
             preemptions=memory.sums.preemptions,
-            weights_bytes=self.model.weights_bytes,
+            weights_bytes=self.description.weights_bytes,
             queue_depth=self.loop.queue_depth,
             mean_batch_size=counts.batch_sizes / counts.rounds if counts.rounds else 0.0,
             rounds=counts.rounds,

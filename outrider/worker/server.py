@@ -9,34 +9,34 @@ from typing import Generic, TypeVar
 
 from grpc import aio
 
-from outrider.engine.gathering import Gathering
-from outrider.engine.handles import HandleTable
 from outrider.engine.live_works import no_outputs
-from outrider.engine.loop import ModelLoop
-from outrider.engine.loop_options import LoopOptions
-from outrider.engine.model import Model
-from outrider.engine.work import Work
 from outrider.rpc.server import Listener, RpcServer
 from outrider.v1 import model_pb2, model_pb2_grpc
-from outrider.worker.model_service import ModelDescription, ModelServicer
+from outrider.worker.engine import StartWork
+from outrider.worker.model_description import ModelDescription
+from outrider.worker.model_service import ModelServicer
 from outrider.worker.runtime import Runtime
 from outrider.worker.slot import WorkerSlot
+from outrider.worker.worker_loop import WorkerLoop
 
 JobT = TypeVar("JobT")
 ResultT = TypeVar("ResultT")
 
 MODEL_SERVICE = "outrider.v1.ModelService"
-THREAD_WATCH_INTERVAL_S = 0.5
+LOOP_WATCH_INTERVAL_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerKind(Generic[JobT, ResultT]):
-    """What makes a worker a draft or a target."""
+    """What makes a worker a draft or a target.
+
+    `start_work` and `count_outputs` can be pickled.
+    """
 
     role: model_pb2.WorkerRole.ValueType
     service_name: str
     register: Callable[[aio.Server, WorkerSlot[Runtime[JobT, ResultT]]], None]
-    start_work: Callable[[JobT, Model, HandleTable], Work[ResultT]]
+    start_work: StartWork[JobT, ResultT]
     max_draft_length: int = 0
     features: tuple[str, ...] = ()
     count_outputs: Callable[[ResultT], int] = no_outputs
@@ -70,39 +70,20 @@ class WorkerServer(Generic[JobT, ResultT]):
         """The loaded worker. Raises PoolUnavailable before it is there."""
         return self._slot.get()
 
-    async def fill(
-        self,
-        model: Model,
-        description: ModelDescription,
-        *,
-        max_handles: int,
-        lease_s: float,
-        options: LoopOptions,
-        gathering: Gathering,
-    ) -> None:
-        """Starts the model thread and says SERVING."""
-        handles = HandleTable(model.new_sequence, max_handles=max_handles, lease_s=lease_s)
-        start_work = self._kind.start_work
-        loop: ModelLoop[JobT, ResultT] = ModelLoop(
-            model,
-            lambda job: start_work(job, model, handles),
-            options=options,
-            gathering=gathering,
-            count_outputs=self._kind.count_outputs,
-        )
-        loop.start()
-        self._slot.fill(Runtime(description, model, loop, handles))
+    async def fill(self, loop: WorkerLoop[JobT, ResultT], description: ModelDescription) -> None:
+        """Takes a running loop over, which `stop` closes, and says SERVING."""
+        self._slot.fill(Runtime(description, loop))
         await self.rpc.set_serving()
         self._watcher = asyncio.create_task(self._watch(loop))
 
-    async def _watch(self, loop: ModelLoop[JobT, ResultT]) -> None:
-        """A worker whose model thread has died says so."""
-        while loop.alive:  # noqa: ASYNC110 (the thread has no event to wait for)
-            await asyncio.sleep(THREAD_WATCH_INTERVAL_S)
+    async def _watch(self, loop: WorkerLoop[JobT, ResultT]) -> None:
+        """A worker whose model loop has died says so."""
+        while loop.alive:  # noqa: ASYNC110 (the loop has no event to wait for)
+            await asyncio.sleep(LOOP_WATCH_INTERVAL_S)
         await self.rpc.set_not_serving()
 
     async def stop(self, grace_s: float) -> None:
-        """Drains, then ends the model thread."""
+        """Drains, then ends the model loop."""
         if self._watcher is not None:
             self._watcher.cancel()
         await self.rpc.drain(grace_s)

@@ -12,7 +12,8 @@ from grpc import aio
 from outrider.rpc.channel import open_channel
 from outrider.rpc.server import Listener, RpcServer
 from outrider.v1 import model_pb2, model_pb2_grpc
-from outrider.worker.model_service import Described, ModelDescription, ModelServicer
+from outrider.worker.model_description import ModelDescription
+from outrider.worker.model_service import Described, ModelServicer
 from outrider.worker.slot import WorkerSlot
 
 SERVICE = "outrider.v1.ModelService"

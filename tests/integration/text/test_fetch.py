@@ -15,7 +15,8 @@ from outrider.errors import Exhausted
 from outrider.testing.small_tokenizers import adding_bos, byte_level_tokenizer, tokenizer_files
 from outrider.tokenizer_files import TOKENIZER_FILE, TokenizerFiles
 from outrider.v1 import generation_pb2, model_pb2
-from outrider.worker.model_service import Described, ModelDescription, ModelServicer
+from outrider.worker.model_description import ModelDescription
+from outrider.worker.model_service import Described, ModelServicer
 from outrider.worker.slot import WorkerSlot
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from grpc import aio
 from outrider import PROTOCOL_VERSION, __version__
 from outrider.tokenizer_files import TokenizerFiles
 from outrider.v1 import model_pb2, model_pb2_grpc
-from outrider.worker.model_service import PIECE_BYTES, Described, ModelDescription, ModelServicer
+from outrider.worker.model_description import ModelDescription
+from outrider.worker.model_service import PIECE_BYTES, Described, ModelServicer
 from outrider.worker.slot import WorkerSlot
 
 if TYPE_CHECKING:

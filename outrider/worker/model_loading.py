@@ -1,0 +1,46 @@
+"""Loads a worker's model as its settings say."""
+
+from __future__ import annotations
+
+import structlog
+
+from outrider.engine.loading import load_model
+from outrider.engine.model import Model
+from outrider.engine.model_files import Role
+from outrider.engine.warm_up import warm_up
+from outrider.settings import WorkerSettings
+from outrider.worker.model_description import ModelDescription
+from outrider.worker.tokenizer_files import read_tokenizer_files
+
+WARM_UP_ROWS = 5
+
+log = structlog.get_logger(__name__)
+
+
+def load_worker_model(settings: WorkerSettings, role: Role) -> tuple[Model, ModelDescription]:
+    """A warm model and what there is to say about it, whoever serves it. Raises ModelLoadError."""
+    loaded = load_model(
+        settings.model,
+        role=role,
+        dtype=settings.dtype.value,
+        device=settings.device,
+        threads=settings.threads,
+        cache_dir=settings.cache_dir,
+        context_length=settings.context_length,
+        kv_memory=settings.kv_budget,
+        block_size=settings.kv_block_size,
+        progress=lambda step: log.info("loading", step=step),
+    )
+    warm_up(loaded.model, WARM_UP_ROWS)
+    description = ModelDescription(
+        weights_digest=loaded.weights_digest,
+        weights_bytes=loaded.model.weights_bytes,
+        vocabulary_size=loaded.model.vocabulary_size,
+        context_length=loaded.model.context_length,
+        dtype=loaded.dtype,
+        device=loaded.device,
+        eos_token_ids=tuple(loaded.eos_token_ids),
+        bos_token_id=loaded.bos_token_id,
+        tokenizer=read_tokenizer_files(loaded.folder),
+    )
+    return loaded.model, description
