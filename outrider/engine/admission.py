@@ -28,7 +28,10 @@ class WaitingLine(Generic[WorkT]):
     """
 
     def __init__(self, *, longest: int, wait_s: float) -> None:
-        """`longest`: how many new works may wait. `wait_s`: how long any work may wait."""
+        """`longest`: how many new works may wait. `wait_s`: how long one may.
+
+        Works that had state and lost it wait as long as it takes: their generations have begun.
+        """
         self._longest = longest
         self._wait_s = wait_s
         self._places: dict[WorkT, _Place[WorkT]] = {}
@@ -47,9 +50,8 @@ class WaitingLine(Generic[WorkT]):
     @property
     def deadline(self) -> float | None:
         """When somebody will have waited too long."""
-        if not self._places:
-            return None
-        return min(place.since for place in self._places.values()) + self._wait_s
+        waits = [place.since for place in self._places.values() if place.new]
+        return min(waits) + self._wait_s if waits else None
 
     def enter(self, work: WorkT, *, replay: bool, arrived: float, now: float) -> None:
         """Gives the work a place. `replay`: it had state and lost it to an older one."""
@@ -65,14 +67,14 @@ class WaitingLine(Generic[WorkT]):
             self.leave(work)
 
     def refuse(self, now: float) -> list[tuple[WorkT, Exhausted]]:
-        """Those that have waited too long, and the last new ones of a line that is too long.
+        """New works that have waited too long, and the last of them where they are too many.
 
         They leave the line.
         """
         refused = [
             (place.work, _exhausted(f"no room for KV state came free within {self._wait_s:g} s"))
             for place in self._places.values()
-            if now - place.since >= self._wait_s
+            if place.new and now - place.since >= self._wait_s
         ]
         for work, _ in refused:
             self.leave(work)

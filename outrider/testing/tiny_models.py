@@ -7,6 +7,8 @@ from pathlib import Path
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from outrider.engine.kv_layout_probe import probe_kv_layout
+from outrider.engine.kv_pool import KvPool
 from outrider.engine.transformers_model import TransformersModel
 from outrider.testing.tiny_tokenizer import (
     BOS_TOKEN_ID,
@@ -58,16 +60,14 @@ def tiny_model(
     vocabulary_size: int = 128,
     context_length: int = 512,
     dtype: torch.dtype = torch.float64,
+    blocks: int | None = None,
 ) -> TransformersModel:
-    """A tiny Llama behind the engine's seam."""
-    return TransformersModel(
-        tiny_llama(
-            seed=seed,
-            vocabulary_size=vocabulary_size,
-            context_length=context_length,
-            dtype=dtype,
-        )
+    """A tiny Llama behind the engine's seam. `blocks`: of its KV pool; None means enough."""
+    model = tiny_llama(
+        seed=seed, vocabulary_size=vocabulary_size, context_length=context_length, dtype=dtype
     )
+    kv = None if blocks is None else KvPool(probe_kv_layout(model), blocks=blocks)
+    return TransformersModel(model, kv=kv)
 
 
 def tiny_pair(

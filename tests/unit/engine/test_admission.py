@@ -33,7 +33,7 @@ def test_who_lost_state_goes_first_then_by_arrival(line: WaitingLine[str]) -> No
 
 def test_who_waits_too_long_is_refused(line: WaitingLine[str]) -> None:
     line.enter("a", replay=False, arrived=0.0, now=1.0)
-    line.enter("b", replay=True, arrived=0.0, now=2.0)
+    line.enter("b", replay=False, arrived=0.0, now=2.0)
     assert line.deadline == 11.0
     assert line.refuse(10.9) == []
     [(work, error)] = line.refuse(11.0)
@@ -43,6 +43,15 @@ def test_who_waits_too_long_is_refused(line: WaitingLine[str]) -> None:
     assert "a" not in line
     assert line.deadline == 12.0
     assert [work for work, _ in line.refuse(12.0)] == ["b"]
+
+
+def test_who_lost_state_waits_as_long_as_it_takes(line: WaitingLine[str]) -> None:
+    line.enter("replay", replay=True, arrived=0.0, now=1.0)
+    assert line.deadline is None
+    assert line.refuse(1e9) == []
+    line.enter("new", replay=False, arrived=0.0, now=2.0)
+    assert line.deadline == 12.0
+    assert [work for work, _ in line.refuse(12.0)] == ["new"]
 
 
 def test_of_a_line_that_is_too_long_the_last_are_refused(line: WaitingLine[str]) -> None:
