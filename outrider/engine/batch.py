@@ -55,6 +55,7 @@ class Batch(Generic[ResultT]):
         self._prefill_slice = prefill_slice
         self._token_budget = token_budget
         self._served: dict[str, int] = {}
+        self._prompts_due = False
         self.forwards = 0
 
     def __len__(self) -> int:
@@ -154,7 +155,14 @@ class Batch(Generic[ResultT]):
         def prefill_budget(small_tokens: int) -> int:
             return self._prefill_slice.tokens(small_tokens=small_tokens, context=context)
 
-        counts = schedule(pending, token_budget=self._token_budget, prefill_budget=prefill_budget)
+        counts = schedule(
+            pending,
+            token_budget=self._token_budget,
+            prefill_budget=prefill_budget,
+            prompts_due=self._prompts_due,
+        )
+        prompts = [count for chunk, count in zip(pending, counts, strict=True) if not chunk.small]
+        self._prompts_due = bool(prompts) and not any(prompts)
         return {work: count for work, count in zip(works, counts, strict=True) if count}
 
     def _forward(self, parts: dict[LiveWork[ResultT], Chunk], *, began: float) -> bool:

@@ -16,8 +16,8 @@ class Pending:
 
     `left`: tokens that no forward has read yet; the logits of the last `rows` are wanted, so
     they stay together. `arrived`: seconds, when its job came. `behind`: ids before the chunk.
-    `served`: number of the forward that its generation had last. `next_block`: equal for two
-    chunks that would read the same ids behind the same prefix; None where nothing is shared.
+    `served`: number of the forward that its generation had last, 0 for none. `next_block`: equal
+    for two chunks that would read the same ids behind the same prefix; None: nothing is shared.
     """
 
     left: int
@@ -43,13 +43,18 @@ class Pending:
 
 
 def schedule(
-    pending: Sequence[Pending], *, token_budget: int, prefill_budget: Callable[[int], int]
+    pending: Sequence[Pending],
+    *,
+    token_budget: int,
+    prefill_budget: Callable[[int], int],
+    prompts_due: bool = False,
 ) -> list[int]:
     """How many tokens of each chunk the next forward reads; 0 for those it leaves out.
 
     Small chunks go first, the generation that was served longest ago before the others, as far
     as `token_budget` allows; a part of it is kept for prompts that wait. `prefill_budget`: from
-    the tokens of the small chunks to those that parts of prompts may add.
+    the tokens of the small chunks to those that parts of prompts may add. A forward that somebody
+    waits for with their first token leaves prompts out, unless `prompts_due`: the one before did.
     """
     counts = [0] * len(pending)
     small = [index for index, chunk in enumerate(pending) if chunk.small]
@@ -62,7 +67,8 @@ def schedule(
             break
         counts[index] = left
         taken += left
-    if long:
+    first = any(counts[index] and pending[index].served == 0 for index in small)
+    if long and (prompts_due or not first):
         tokens = max(1, min(prefill_budget(taken), token_budget - taken))
         for index, count in _share(pending, _without_twins(pending, long), tokens):
             counts[index] = count

@@ -11,12 +11,24 @@ from hypothesis import strategies as st
 from outrider.engine.schedule import SMALL_TOKENS, Pending, schedule
 
 
-def chunk(left: int, *, rows: int = 1, arrived: float = 0.0, served: int = 0) -> Pending:
+def chunk(left: int, *, rows: int = 1, arrived: float = 0.0, served: int = 1) -> Pending:
     return Pending(left, rows, arrived, served=served)
 
 
 def planned(pending: Sequence[Pending], *, budget: int = 2048, prefill: int = 64) -> list[int]:
     return schedule(pending, token_budget=budget, prefill_budget=lambda small: prefill)
+
+
+def test_a_first_token_does_not_wait_for_a_prompt_but_every_other_time() -> None:
+    pending = [chunk(5), chunk(4000), chunk(20, served=0)]
+
+    def counts(due: bool) -> list[int]:
+        return schedule(
+            pending, token_budget=2048, prefill_budget=lambda small: 64, prompts_due=due
+        )
+
+    assert counts(False) == [5, 0, 20]
+    assert counts(True) == [5, 64, 20]
 
 
 def test_nothing_waits() -> None:
@@ -62,7 +74,7 @@ def test_nobody_overtakes_a_small_chunk_that_does_not_fit() -> None:
 
 
 def test_small_chunks_leave_a_part_of_the_budget_to_prompts() -> None:
-    pending = [*(chunk(8, served=number) for number in range(20)), chunk(4000)]
+    pending = [*(chunk(8, served=number) for number in range(1, 21)), chunk(4000)]
     counts = planned(pending, budget=128)
     assert sum(counts) == 128
     assert counts[-1] == 32
@@ -130,7 +142,8 @@ def test_every_plan_is_lawful(pending: list[Pending], budget: int, prefill: int)
     long = [each for each in pending if not each.small]
     if long:
         oldest = min(long, key=lambda each: each.arrived)
-        assert counts[pending.index(oldest)] > 0 or oldest.next_block is not None
+        first = any(each.served == 0 and each.small for each in pending)
+        assert counts[pending.index(oldest)] > 0 or oldest.next_block is not None or first
         parts = sum(count for each, count in zip(pending, counts, strict=True) if not each.small)
         assert parts <= max(prefill, 1)
 
@@ -138,13 +151,20 @@ def test_every_plan_is_lawful(pending: list[Pending], budget: int, prefill: int)
 @given(st.lists(st.integers(1, 600), min_size=1, max_size=8), st.integers(1, 200))
 def test_everything_is_read_in_the_end(lengths: list[int], prefill: int) -> None:
     left = dict(enumerate(lengths))
-    served = dict.fromkeys(left, 0)
+    served, due = dict.fromkeys(left, 0), False
     for step in range(1, 10_000):
         if not left:
             return
         names = list(left)
         pending = [chunk(left[name], arrived=name, served=served[name]) for name in names]
-        counts = planned(pending, budget=SMALL_TOKENS * 2, prefill=prefill)
+        counts = schedule(
+            pending,
+            token_budget=SMALL_TOKENS * 2,
+            prefill_budget=lambda small: prefill,
+            prompts_due=due,
+        )
+        read = [count for each, count in zip(pending, counts, strict=True) if not each.small]
+        due = bool(read) and not any(read)
         for name, count in zip(names, counts, strict=True):
             left[name] -= count
             served[name] = step if count else served[name]

@@ -203,7 +203,7 @@ async def test_a_long_prompt_lets_others_in_between(loop: Loop, model: GatedMode
     model.let_run()
     assert (await short.result()).result == [1]
     assert (await long.result()).result == [2]
-    assert model.batches == [[16], [16, 1], [16], [32]]
+    assert model.batches == [[16], [1], [16], [16], [32]]
 
 
 async def test_slices_leave_the_wanted_rows_together(model: GatedModel) -> None:
