@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
-MEMORY = 0.98
-"""What each step keeps of the weight of those before it."""
+MEMORY = 0.99
+"""What each step keeps of the weight of those before it; the first ones keep less."""
 TOKEN_UNIT = 32.0
 ATTENDED_UNIT = 32.0 * 512.0
 CLIP = 3.0
@@ -49,6 +49,7 @@ class StepTimeFit:
         self._information = self._floor.clone()
         self._weights = torch.zeros(3, dtype=torch.float64)
         self._scale = 0.0
+        self._steps = 0
         self._base_s, self._token_s, self._attended_s = 0.0, 0.0, 0.0
         self.known = False
         """Steps of different sizes have been seen, so the cost of a row means something."""
@@ -60,7 +61,9 @@ class StepTimeFit:
         inputs = torch.tensor(
             [1.0, load.tokens / TOKEN_UNIT, load.attended / ATTENDED_UNIT], dtype=torch.float64
         )
-        self._information.mul_(MEMORY).add_(self._floor, alpha=1 - MEMORY)
+        self._steps += 1
+        memory = min(MEMORY, 1.0 - 1.0 / (self._steps + 4))
+        self._information.mul_(memory).add_(self._floor, alpha=1.0 - memory)
         self._information.addr_(inputs, inputs)
         error = self._clipped(seconds - self.seconds(load), seconds)
         self._weights += torch.linalg.solve(self._information, inputs) * error

@@ -18,6 +18,13 @@ def fit_of(base_s: float, token_s: float, attended_s: float = 0.0) -> StepTimeFi
     return fit
 
 
+def settled(slices: FittedSlice, *, small_tokens: int, context: int) -> int:
+    """The slice once it has grown as far as it does."""
+    for _ in range(10):
+        slices.tokens(small_tokens=small_tokens, context=context)
+    return slices.tokens(small_tokens=small_tokens, context=context)
+
+
 def test_a_fixed_slice_is_what_it_says() -> None:
     assert FixedSlice(100).tokens(small_tokens=5, context=4000) == 100
 
@@ -28,26 +35,33 @@ def test_before_times_are_known_it_is_moderate() -> None:
 
 def test_a_slice_adds_about_one_small_step() -> None:
     slices = FittedSlice(fit_of(0.045, 0.0017))
-    assert slices.tokens(small_tokens=5, context=0) == 32
-    assert slices.tokens(small_tokens=40, context=0) == 64
-    assert slices.tokens(small_tokens=100, context=0) == 128
+    assert settled(slices, small_tokens=5, context=0) == 32
+    assert settled(slices, small_tokens=40, context=0) == 64
+    assert settled(slices, small_tokens=100, context=0) == 128
 
 
 def test_it_may_take_longer_while_only_prompts_are_read() -> None:
     slices = FittedSlice(fit_of(0.045, 0.0017))
-    assert slices.tokens(small_tokens=0, context=0) == 64
+    assert settled(slices, small_tokens=0, context=0) == 64
 
 
 def test_a_long_context_makes_it_shorter() -> None:
     slices = FittedSlice(fit_of(0.100, 0.0005, 1e-6))
-    near = slices.tokens(small_tokens=1, context=0)
-    far = slices.tokens(small_tokens=1, context=4000)
+    near = settled(slices, small_tokens=1, context=0)
+    far = settled(slices, small_tokens=1, context=4000)
     assert near > far >= SHORTEST
 
 
 @pytest.mark.parametrize("token_s", [0.0, 1e-7])
 def test_where_tokens_cost_nothing_it_is_as_long_as_may_be(token_s: float) -> None:
-    assert FittedSlice(fit_of(0.010, token_s)).tokens(small_tokens=1, context=0) == LONGEST
+    slices = FittedSlice(fit_of(0.010, token_s))
+    assert settled(slices, small_tokens=1, context=0) == LONGEST
+
+
+def test_it_grows_no_faster_than_times_become_known() -> None:
+    slices = FittedSlice(fit_of(0.010, 0.0))
+    grown = [slices.tokens(small_tokens=1, context=0) for _ in range(7)]
+    assert grown == [128, 256, 512, 1024, 2048, 2048, 2048]
 
 
 def test_where_tokens_cost_everything_it_is_as_short_as_may_be() -> None:
