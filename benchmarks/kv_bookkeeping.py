@@ -11,7 +11,8 @@ from outrider.engine.block_pool import BlockPool
 from outrider.engine.handles import HandleTable
 from outrider.engine.paged_sequence import Sequence
 
-SHORT, LONG = 100, 4000
+SHORT, LONG = 112, 4000
+"""Both whole blocks, so that both rollbacks give one back."""
 SURPLUS = 5
 FEW, MANY = 1, 256
 BLOCKS = 2048

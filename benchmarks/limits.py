@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+from transformers.utils import logging as transformers_logging
 
 from benchmarks.corpus import Corpus
 from benchmarks.results import Row
@@ -23,16 +24,22 @@ DTYPES = ("bfloat16", "float32")
 CONTEXT = 200
 SHAPES = {"decode_1": (1, 1), "verify_1": (1, 5), "verify_8": (8, 5), "decode_64": (64, 1)}
 """Chunks in a forward, and tokens in each."""
-DEEP_CONTEXT = 4000
+DEEP = ((1, 4000),)
+"""Generations in a decode step that is compared with the bytes it reads, and their contexts."""
 READ_BYTES = 1 << 29
 RUNS, WARM_UPS = 10, 2
 PREFILL_SLICE = 500
 
 
 def measure(
-    *, dtypes: Sequence[str] = DTYPES, runs: int = RUNS, subject: Subject = EMBEDDED
+    *,
+    dtypes: Sequence[str] = DTYPES,
+    deep: Sequence[tuple[int, int]] = DEEP,
+    runs: int = RUNS,
+    subject: Subject = EMBEDDED,
 ) -> Iterator[Row]:
     """Rows of the machine, of the bare products, of the engine's forward, of what is not either."""
+    transformers_logging.disable_progress_bar()
     torch.set_num_threads(subject.threads)
     bytes_per_s = read_bandwidth(subject.device, runs)
     yield Row(
@@ -43,7 +50,7 @@ def measure(
         note=f"sum of {READ_BYTES >> 20} MiB; {subject.device}, {subject.threads} thread",
     )
     for dtype in dtypes:
-        yield from _rows(subject.of_dtype(dtype), bytes_per_s, runs)
+        yield from _rows(subject.of_dtype(dtype), bytes_per_s, deep, runs)
         print(f"  limits: {dtype}", file=sys.stderr, flush=True)
     yield _python_row(subject, runs)
 
@@ -67,7 +74,9 @@ def seconds(action: Callable[[], object], device: str, runs: int = RUNS) -> floa
 
 
 @torch.inference_mode()
-def _rows(subject: Subject, bytes_per_s: float, runs: int) -> Iterator[Row]:
+def _rows(
+    subject: Subject, bytes_per_s: float, deep: Sequence[tuple[int, int]], runs: int
+) -> Iterator[Row]:
     products = BareProducts(subject)
     loaded = load_model(
         subject.model,
@@ -101,41 +110,30 @@ def _rows(subject: Subject, bytes_per_s: float, runs: int) -> Iterator[Row]:
             against=f"its linear layers alone, {bare_s * 1000:.1f} ms",
             note=f"{count} x {length} tokens after {CONTEXT}; {subject.note}",
         )
-    yield _floor_row(model, corpus, products.weight_bytes, bytes_per_s, subject, runs)
-
-
-def _floor_row(
-    model: Model,
-    corpus: Corpus,
-    weight_bytes: int,
-    bytes_per_s: float,
-    subject: Subject,
-    runs: int,
-) -> Row:
-    """One decode step after a long context against the bytes that it reads."""
-    token_bytes = model.pool.block_bytes / model.pool.block_size
-    floor_s = (weight_bytes + DEEP_CONTEXT * token_bytes) / bytes_per_s
-    step_s = _step_s(
-        model, corpus, count=1, length=1, runs=runs, subject=subject, context=DEEP_CONTEXT
-    )
-    return Row(
-        subject.row(f"limit_bytes_floor_{subject.dtype}"),
-        step_s * 1000,
-        "ms",
-        runs,
-        ratio=step_s / floor_s,
-        against=f"reading weights and KV state, {floor_s * 1000:.1f} ms",
-        note=f"one decode step after {DEEP_CONTEXT} tokens; {subject.note}",
-    )
+    for count, context in deep:
+        # The state that a step reads: keys and values of all ids before it.
+        state_bytes = count * context * model.pool.block_bytes / model.pool.block_size
+        floor_s = (products.weight_bytes + state_bytes) / bytes_per_s
+        step_s = _step_s(
+            model, corpus, count=count, length=1, runs=runs, subject=subject, context=context
+        )
+        yield Row(
+            subject.row(f"limit_bytes_floor_{count}x{context}_{subject.dtype}"),
+            step_s * 1000,
+            "ms",
+            runs,
+            ratio=step_s / floor_s,
+            against=f"reading weights and KV state, {floor_s * 1000:.1f} ms",
+            note=f"one decode step of {count} after {context} tokens each; {subject.note}",
+        )
 
 
 def _python_row(subject: Subject, runs: int) -> Row:
     """A forward of as many layers with next to nothing in them."""
     with torch.inference_mode():
         model = TransformersModel(_hollow(subject))
-        state = model.new_sequence()
-        step = _stepper(model, [state], [[1]])
-        step_s = seconds(step, "cpu", runs * 5)
+        step = _stepper(model, [model.new_sequence()], [[1]])
+        step_s = seconds(step, subject.device, runs * 5)
     return Row(
         subject.row("limit_python"),
         step_s * 1000,
@@ -185,16 +183,25 @@ def _step_s(
     context: int = CONTEXT,
 ) -> float:
     """Seconds of a forward over `count` chunks of `length` tokens, each after `context`."""
-    states = [model.new_sequence() for _ in range(count)]
-    for state in states:
-        text = corpus.take(context)
-        for first in range(0, context, PREFILL_SLICE):
-            model.forward([Chunk(state, text[first : first + PREFILL_SLICE], rows=0)])
+    states = _states(model, corpus.take(context), count=count)
     texts = [corpus.take(length) for _ in states]
     step_s = seconds(_stepper(model, states, texts), subject.device, runs)
     for state in states:
         state.clear()
     return step_s
+
+
+def _states(model: Model, text: Sequence[int], *, count: int) -> list[State]:
+    """Sequences that have read `text`, each with blocks of its own; one really reads it."""
+    states = [model.new_sequence() for _ in range(count)]
+    for first in range(0, len(text), PREFILL_SLICE):
+        model.forward([Chunk(states[0], text[first : first + PREFILL_SLICE], rows=0)])
+    for state in states[1:]:
+        state.reserve(len(text))
+        for source, destination in zip(states[0].table, state.table, strict=True):
+            model.pool.copy(source, destination)
+        state.append(text)
+    return states
 
 
 def _stepper(
@@ -224,7 +231,7 @@ def _hollow(subject: Subject) -> LlamaForCausalLM:
         num_key_value_heads=1,
         max_position_embeddings=512,
     )
-    model: LlamaForCausalLM = LlamaForCausalLM(config).to(subject.numbers).eval()
+    model: LlamaForCausalLM = LlamaForCausalLM(config).to(subject.device, subject.numbers).eval()
     return model
 
 

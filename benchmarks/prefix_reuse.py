@@ -10,7 +10,7 @@ from statistics import median
 from benchmarks.clients import Clients, Seen
 from benchmarks.corpus import Corpus
 from benchmarks.results import Row
-from benchmarks.services import pinned, running_targets
+from benchmarks.services import placement_of, running_targets
 from benchmarks.subject import EMBEDDED, Subject
 
 CHAT = 1000
@@ -23,7 +23,7 @@ WARM_UPS = 2
 
 def measure(*, runs: int = 3, subject: Subject = EMBEDDED) -> Iterator[Row]:
     """Time to the first token of a chat's second turn, and of eight users at once."""
-    with running_targets(subject, {"target": {}}, pinned()) as targets:
+    with running_targets(subject, {"target": {}}, placement_of(subject)) as targets:
         address = targets["target"].coordinator
         first, second, shared, apart = asyncio.run(_measure(address, subject, runs))
     yield _row(

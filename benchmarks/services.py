@@ -57,6 +57,19 @@ def unpinned() -> Placement:
     return Placement(target_cores=cores, other_cores=cores, threads=len(cores))
 
 
+def placement_of(subject: Subject) -> Placement:
+    """A core each on a CPU. Beside a GPU half of the cores each: the device does the work."""
+    if subject.device == "cpu":
+        return pinned()
+    cores = sorted(os.sched_getaffinity(0))
+    half = len(cores) // 2
+    return Placement(
+        target_cores=frozenset(cores[:half]),
+        other_cores=frozenset(cores[half:]),
+        threads=subject.threads,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Programs:
     """What runs: the words after `python -m` of each service, without its addresses."""

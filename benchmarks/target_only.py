@@ -14,7 +14,7 @@ from benchmarks import clients, single_rounds
 from benchmarks.corpus import Corpus, chats
 from benchmarks.prompts import many_prompts
 from benchmarks.results import Row
-from benchmarks.services import Placement, pinned, running_targets
+from benchmarks.services import Placement, placement_of, running_targets
 from benchmarks.subject import EMBEDDED, Subject
 from benchmarks.transformers_rivals import TransformersRivals
 
@@ -34,7 +34,7 @@ def measure(
     *, counts: Sequence[int] = COUNTS, runs: int = 3, subject: Subject = EMBEDDED
 ) -> Iterator[Row]:
     """For each number of generations: against `generate`, continuous batching, gathering off."""
-    placement, corpus = pinned(), Corpus(subject.folder)
+    placement, corpus = placement_of(subject), Corpus(subject.folder)
     rivals = TransformersRivals(subject, placement.target_cores)
     with running_targets(subject, GATHERING, placement) as targets:
         contenders: dict[str, Contender] = {
@@ -53,7 +53,7 @@ def measure_rounds(
     *, counts: Sequence[int] = ROUND_COUNTS, runs: int = 3, subject: Subject = EMBEDDED
 ) -> Iterator[Row]:
     """Generations that come back for each token, with gathering and without."""
-    placement, corpus = pinned(), Corpus(subject.folder)
+    placement, corpus = placement_of(subject), Corpus(subject.folder)
     with running_targets(subject, GATHERING, placement) as targets:
         contenders: dict[str, Contender] = {
             name: lambda prompts, target=one.target: single_rounds.tokens_per_s(  # type: ignore[misc]
@@ -81,7 +81,7 @@ def measure_variants(
     subject: Subject = EMBEDDED,
 ) -> Iterator[Row]:
     """Rows `NAME_COUNT`: the last of two groups of the target's settings against the first."""
-    placement, corpus = pinned(), Corpus(subject.folder)
+    placement, corpus = placement_of(subject), Corpus(subject.folder)
     before, after = variants
     with running_targets(subject, variants, placement) as targets:
         contenders = _clients({one: target.coordinator for one, target in targets.items()})
@@ -152,7 +152,9 @@ def _clients(coordinators: Mapping[str, str]) -> dict[str, Contender]:
 
 
 def _note(subject: Subject, placement: Placement) -> str:
+    cores = len(placement.target_cores)
     return (
         f"{OUTPUT_TOKENS} tokens each after chats of some 45, prefill included; {subject.note}; "
-        f"target alone on its core, coordinator and clients on another"
+        f"target alone on {'its core' if cores == 1 else f'{cores} cores'}, coordinator and "
+        f"clients elsewhere"
     )

@@ -12,7 +12,7 @@ from statistics import median
 from benchmarks.clients import Clients, Seen
 from benchmarks.corpus import Corpus
 from benchmarks.results import Row
-from benchmarks.services import pinned, running_targets
+from benchmarks.services import placement_of, running_targets
 from benchmarks.subject import EMBEDDED, Subject
 
 SHORT_PROMPT, LONG_PROMPT = 20, 4000
@@ -34,7 +34,7 @@ class _Found:
 
 def measure(*, runs: int = 3, subject: Subject = EMBEDDED) -> Iterator[Row]:
     """One row; `runs` long prompts with as many short ones beside each as fit, one at a time."""
-    placement = pinned()
+    placement = placement_of(subject)
     with running_targets(subject, {"target": {}}, placement) as targets:
         found = asyncio.run(_measure(targets["target"].coordinator, subject, runs))
     beside, alone = median(found.beside), median(found.alone)
