@@ -15,7 +15,7 @@ from outrider.engine.kv_pool import KvPool
 from outrider.engine.mask_rule import MaskRule
 from outrider.engine.packed_part import Part
 
-GROUP_BYTES = 1_200_000
+GROUP_BYTES = 1_500_000
 """Padded keys and values of one layer that a group may have: about what stays in an L2 cache."""
 PADDING = 1.5
 """Padded work that a group may have, as a multiple of the work that is needed."""
