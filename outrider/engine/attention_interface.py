@@ -9,8 +9,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 
 from outrider.engine.load_error import ModelLoadError
 from outrider.engine.mask_rule import MaskRule, packed_mask
-from outrider.engine.packed_batch import PackedBatch
-from outrider.engine.paged_attention import paged_attention
+from outrider.engine.packed_cache import PackedCache
 from outrider.engine.scoring import Scoring
 
 NAME = "outrider"
@@ -55,7 +54,7 @@ def packed_attention(
     values: torch.Tensor,
     attention_mask: MaskRule,
     *,
-    packed: PackedBatch | None = None,
+    packed: PackedCache | None = None,
     scaling: float | None = None,
     softcap: float | None = None,
     s_aux: torch.Tensor | None = None,
@@ -66,8 +65,9 @@ def packed_attention(
 ) -> tuple[torch.Tensor, None]:
     """The attention function of packed batches, to be registered with transformers.
 
-    `query`: [1, query heads, T, size]. `keys`, `values`: what PackedCache gave. The answer is
-    [1, T, query heads, size]. Raises ValueError for anything that it would have to ignore.
+    `query`: [1, query heads, T, size]. `keys`, `values`: what `packed`, the model's cache too,
+    gave. The answer is [1, T, query heads, size]. Raises ValueError for anything that it would
+    have to ignore.
     """
     if packed is None:
         raise ValueError("its layers do not hand on what they are given for their attention")
@@ -91,9 +91,4 @@ def packed_attention(
         softcap=softcap,
         sinks=s_aux,
     )
-    tokens = query[0].transpose(0, 1)
-    if packed.varlen is not None and packed.varlen.can(scoring):
-        answer = packed.varlen.attend(tokens, keys, values, scoring)
-    else:
-        answer = paged_attention(packed, tokens, keys, values, scoring)
-    return answer.unsqueeze(0), None
+    return packed.attend(query, keys, values, scoring), None

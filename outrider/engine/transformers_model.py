@@ -10,11 +10,11 @@ from transformers import PreTrainedModel
 from outrider.engine.attention_interface import use_packed_attention
 from outrider.engine.block_pool import BlockPool, OutOfBlocks
 from outrider.engine.columns import Columns
+from outrider.engine.eager_network import EagerNetwork, Network
 from outrider.engine.kv_layout_probe import probe_kv_layout
 from outrider.engine.kv_pool import KvPool
 from outrider.engine.model import Chunk, Sequence
 from outrider.engine.packed_batch import PackedBatch
-from outrider.engine.packed_cache import PackedCache
 from outrider.engine.packed_part import Part
 from outrider.engine.varlen_probe import find_varlen_kernel
 
@@ -58,9 +58,12 @@ class TransformersModel:
         self.vocabulary_size = vocabulary_size or int(config.vocab_size)
         self.context_length = min(context_length, self.pool.capacity_tokens)
         self.columns = Columns(self.vocabulary_size, draft_vocabulary)
-        self._embeddings = int(model.get_input_embeddings().num_embeddings)
         self.weights_bytes = sum(weight.nbytes for weight in model.parameters())
-        self._head = None if draft_vocabulary is None else head_rows(model, draft_vocabulary)
+        self._network: Network = EagerNetwork(
+            model,
+            vocabulary_size=self.vocabulary_size,
+            head=None if draft_vocabulary is None else head_rows(model, draft_vocabulary),
+        )
 
     @property
     def device(self) -> torch.device:
@@ -89,7 +92,7 @@ class TransformersModel:
         ]
         logits = self._no_logits()
         if parts:
-            logits = self._logits(PackedBatch.pack(parts, self.kv, self._varlen))
+            logits = self._network.logits(PackedBatch.pack(parts, self.kv, self._varlen))
         for chunk in chunks:
             chunk.sequence.append(chunk.token_ids)
         return list(torch.split(logits, [chunk.rows for chunk in chunks]))
@@ -112,25 +115,6 @@ class TransformersModel:
             for chunk in chunks:
                 chunk.sequence.rollback(len(chunk.sequence.prefix))
             raise
-
-    def _logits(self, batch: PackedBatch) -> torch.Tensor:
-        """[wanted, columns]."""
-        # A draft may be shown a target's extra tokens; what it makes of them only costs acceptance.
-        token_ids = batch.token_ids.clamp(max=self._embeddings - 1).unsqueeze(0)
-        inputs = {
-            "position_ids": batch.positions.unsqueeze(0),
-            "cache": PackedCache(self.kv, batch),
-            "use_cache": True,
-            "packed": batch,
-        }
-        if self._head is None and len(batch.wanted):
-            answer = self._model(token_ids, logits_to_keep=batch.wanted, **inputs)
-            logits: torch.Tensor = answer.logits[0, :, : self.vocabulary_size]
-            return logits
-        answer = self._model.base_model(token_ids, **inputs)
-        if self._head is None:
-            return self._no_logits()
-        return torch.nn.functional.linear(answer.last_hidden_state[0, batch.wanted], self._head)
 
     def _no_logits(self) -> torch.Tensor:
         layout = self.kv.layout
