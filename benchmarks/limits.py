@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -58,19 +60,24 @@ def measure(
 def read_bandwidth(device: str, runs: int = RUNS) -> float:
     """Bytes per second of reading memory that no cache holds."""
     memory = torch.ones(READ_BYTES // 4, device=device)
-    return READ_BYTES / seconds(memory.sum, device, runs)
+    (found,) = in_turns([memory.sum], device, runs)
+    return READ_BYTES / median(found)
 
 
-def seconds(action: Callable[[], object], device: str, runs: int = RUNS) -> float:
-    """Median time of `action`, the device's part included."""
-    found = []
-    for _ in range(WARM_UPS + runs):
-        _synchronise(device)
-        since = time.perf_counter()
-        action()
-        _synchronise(device)
-        found.append(time.perf_counter() - since)
-    return median(found[WARM_UPS:])
+def in_turns(
+    actions: Sequence[Callable[[], object]], device: str, runs: int = RUNS
+) -> list[list[float]]:
+    """Seconds of each action in each run, one after the other, the device's part included."""
+    found: list[list[float]] = [[] for _ in actions]
+    for run in range(WARM_UPS + runs):
+        for action, times in zip(actions, found, strict=True):
+            _synchronise(device)
+            since = time.perf_counter()
+            action()
+            _synchronise(device)
+            if run >= WARM_UPS:
+                times.append(time.perf_counter() - since)
+    return found
 
 
 @torch.inference_mode()
@@ -89,40 +96,40 @@ def _rows(
     model, corpus = loaded.model, Corpus(subject.folder)
     floor_s = products.weight_bytes / bytes_per_s
     for name, (count, length) in SHAPES.items():
-        bare_s = seconds(lambda: products.run(count * length), subject.device, runs)  # noqa: B023
-        rate = products.operations(count * length) / bare_s / 1e9
+        rows = count * length
+        with _step(model, corpus, count=count, length=length, context=CONTEXT) as step:
+            bare, whole = in_turns([partial(products.run, rows), step], subject.device, runs)
+        rate = products.operations(rows) / median(bare) / 1e9
         yield Row(
             subject.row(f"limit_products_{name}_{subject.dtype}"),
-            bare_s * 1000,
+            median(bare) * 1000,
             "ms",
             runs,
-            ratio=bare_s / floor_s,
+            ratio=median(bare) / floor_s,
             against=f"reading the weights, {floor_s * 1000:.1f} ms",
-            note=f"all linear layers at {count * length} rows, {rate:.0f} GFLOP/s; {subject.note}",
+            note=f"all linear layers at {rows} rows, {rate:.0f} GFLOP/s; {subject.note}",
         )
-        step_s = _step_s(model, corpus, count=count, length=length, runs=runs, subject=subject)
         yield Row(
             subject.row(f"limit_forward_{name}_{subject.dtype}"),
-            step_s * 1000,
+            median(whole) * 1000,
             "ms",
             runs,
-            ratio=step_s / bare_s,
-            against=f"its linear layers alone, {bare_s * 1000:.1f} ms",
+            ratio=median(one / other for one, other in zip(whole, bare, strict=True)),
+            against=f"its linear layers alone, {median(bare) * 1000:.1f} ms",
             note=f"{count} x {length} tokens after {CONTEXT}; {subject.note}",
         )
     for count, context in deep:
         # The state that a step reads: keys and values of all ids before it.
         state_bytes = count * context * model.pool.block_bytes / model.pool.block_size
         floor_s = (products.weight_bytes + state_bytes) / bytes_per_s
-        step_s = _step_s(
-            model, corpus, count=count, length=1, runs=runs, subject=subject, context=context
-        )
+        with _step(model, corpus, count=count, length=1, context=context) as step:
+            (whole,) = in_turns([step], subject.device, runs)
         yield Row(
             subject.row(f"limit_bytes_floor_{count}x{context}_{subject.dtype}"),
-            step_s * 1000,
+            median(whole) * 1000,
             "ms",
             runs,
-            ratio=step_s / floor_s,
+            ratio=median(whole) / floor_s,
             against=f"reading weights and KV state, {floor_s * 1000:.1f} ms",
             note=f"one decode step of {count} after {context} tokens each; {subject.note}",
         )
@@ -133,10 +140,10 @@ def _python_row(subject: Subject, runs: int) -> Row:
     with torch.inference_mode():
         model = TransformersModel(_hollow(subject))
         step = _stepper(model, [model.new_sequence()], [[1]])
-        step_s = seconds(step, subject.device, runs * 5)
+        (found,) = in_turns([step], subject.device, runs * 5)
     return Row(
         subject.row("limit_python"),
-        step_s * 1000,
+        median(found) * 1000,
         "ms",
         runs * 5,
         note="a decode step of a model with as many layers, 8 wide: Python and dispatch of kernels",
@@ -172,23 +179,15 @@ class BareProducts:
             layer(self._inputs[key])
 
 
-def _step_s(
-    model: Model,
-    corpus: Corpus,
-    *,
-    count: int,
-    length: int,
-    runs: int,
-    subject: Subject,
-    context: int = CONTEXT,
-) -> float:
-    """Seconds of a forward over `count` chunks of `length` tokens, each after `context`."""
+@contextmanager
+def _step(
+    model: Model, corpus: Corpus, *, count: int, length: int, context: int
+) -> Iterator[Callable[[], None]]:
+    """A forward over `count` chunks of `length` tokens, each after `context`."""
     states = _states(model, corpus.take(context), count=count)
-    texts = [corpus.take(length) for _ in states]
-    step_s = seconds(_stepper(model, states, texts), subject.device, runs)
+    yield _stepper(model, states, [corpus.take(length) for _ in states])
     for state in states:
         state.clear()
-    return step_s
 
 
 def _states(model: Model, text: Sequence[int], *, count: int) -> list[State]:

@@ -11,7 +11,7 @@ from benchmarks.target_only import measure_variants
 from outrider.settings import TargetSettings
 
 COMPILATION = {"off": {"compile": "false"}, "on": {"compile": "true"}}
-PLACES = {"thread": {"model_loop": "thread"}, "process": {"model_loop": "process"}}
+PLACES = {"thread": {"engine": "thread"}, "process": {"engine": "process"}}
 COMPILE_COUNTS = (1, 8)
 LOOP_COUNTS = (64,)
 
