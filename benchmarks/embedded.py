@@ -105,7 +105,7 @@ def _rows(
 
 def _per_round(runs: Sequence[_Run], name: str) -> float:
     """Milliseconds; the first round is not timed."""
-    return median(getattr(run.stats, name) / (run.stats.rounds - 1) for run in runs)
+    return median(float(getattr(run.stats, name)) / (run.stats.rounds - 1) for run in runs)
 
 
 def _generate(

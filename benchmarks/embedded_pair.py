@@ -123,6 +123,8 @@ async def embedded_pair(*, dtype: str, threads: int = THREADS) -> AsyncIterator[
         )
         peer = Peer(cast("aio.Channel", kept), ready.peer.replica_id)
         pools.ready_target = lambda: replace(ready, peer=peer)  # type: ignore[method-assign]
+        if pools.draft is None:
+            raise RuntimeError("the coordinator has no draft")
         pools.draft.channel = _KeepingChannel(
             pools.draft.channel, sent=wire.draft_requests, received=wire.draft_responses
         )

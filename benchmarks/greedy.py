@@ -87,7 +87,7 @@ def top_margin(target: LoadedModel, token_ids: Sequence[int]) -> float:
     model = target.model
     with torch.inference_mode():
         (rows,) = model.forward([Chunk(model.new_sequence(), token_ids, rows=1)])
-    best, second = rows[0].double().topk(2).values.tolist()
+    best, second = map(float, rows[0].double().topk(2).values)
     return best - second
 
 
