@@ -125,9 +125,10 @@ async def embedded_pair(*, dtype: str, threads: int = THREADS) -> AsyncIterator[
         pools.ready_target = lambda: replace(ready, peer=peer)  # type: ignore[method-assign]
         if pools.draft is None:
             raise RuntimeError("the coordinator has no draft")
-        pools.draft.channel = _KeepingChannel(
+        kept = _KeepingChannel(
             pools.draft.channel, sent=wire.draft_requests, received=wire.draft_responses
         )
+        pools.draft.channel = cast("aio.Channel", kept)
         yield EmbeddedPair(cluster, wire, target)
 
 

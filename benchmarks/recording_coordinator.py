@@ -88,7 +88,7 @@ def main(arguments: Sequence[str]) -> int:
         CoordinatorSettings, {name.replace("-", "_"): value for name, value in pairs}
     )
     records: list[RoundRecord] = []
-    decode.SpeculationStatistics = recording(records)  # type: ignore[misc]
+    decode.SpeculationStatistics = recording(records)  # type: ignore[attr-defined]
     try:
         return asyncio.run(serve_coordinator(settings))
     finally:
