@@ -27,13 +27,11 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one step did; times of perf_counter. `answered`: streams that got a last answer."""
+    """What one step read, how long it took, and how many output tokens it gave."""
 
     load: StepLoad
-    began: float
-    ended: float
+    seconds: float
     outputs: int
-    answered: SequenceOf[str]
 
 
 class Batch(Generic[ResultT]):
@@ -80,7 +78,7 @@ class Batch(Generic[ResultT]):
 
     def step(self) -> Step | None:
         """One forward over what the schedule takes. None if there was none, or if it failed."""
-        self._works.take_answered()
+        self._works.take_outputs()
         self._refuse_lost_sequences()
         self._refuse_what_is_too_long()
         for work, error in self._room.admit(self._works, now=time.perf_counter()):
@@ -92,8 +90,7 @@ class Batch(Generic[ResultT]):
         began = time.perf_counter()
         if not self._forward(parts, began=began):
             return None
-        outputs, answered = self._works.take_answered()
-        return Step(load, began, time.perf_counter(), outputs, answered)
+        return Step(load, time.perf_counter() - began, self._works.take_outputs())
 
     def drop_unwanted(self) -> None:
         """Ends the works that nobody waits for, and those that were taken back."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable
 from typing import Protocol
 
 SHARE_OF_STEP = 0.25
@@ -25,8 +24,12 @@ class Gathering(Protocol):
         """The next step begins no earlier than this."""
         ...
 
-    def answered(self, streams: Iterable[str], *, now: float, step_s: float) -> None:
-        """A step of that length has ended, with an answer for these."""
+    def answered(self, stream: str, *, now: float) -> None:
+        """This stream is given its answer at this moment. It may be back before the step ends."""
+        ...
+
+    def step_ended(self, *, step_s: float) -> None:
+        """All answers of a step of that length are given."""
         ...
 
     def arrived(self, stream: str, *, now: float) -> None:
@@ -43,7 +46,10 @@ class NoGathering:
 
     until = -math.inf
 
-    def answered(self, streams: Iterable[str], *, now: float, step_s: float) -> None:
+    def answered(self, stream: str, *, now: float) -> None:
+        """Nothing to do."""
+
+    def step_ended(self, *, step_s: float) -> None:
         """Nothing to do."""
 
     def arrived(self, stream: str, *, now: float) -> None:
@@ -62,25 +68,30 @@ class WaitForReturns:
 
     def __init__(self) -> None:
         self.until = -math.inf
+        self._just_answered: set[str] = set()
         self._awaited: set[str] = set()
-        self._answered: dict[str, float] = {}
+        self._away_since: dict[str, float] = {}
         self._returns: dict[str, deque[float]] = {}
 
-    def answered(self, streams: Iterable[str], *, now: float, step_s: float) -> None:
+    def answered(self, stream: str, *, now: float) -> None:
+        """From now on it is away."""
+        self._away_since[stream] = now
+        self._just_answered.add(stream)
+
+    def step_ended(self, *, step_s: float) -> None:
         """Decides for whom the next step waits, and how long."""
         longest = SHARE_OF_STEP * step_s
-        self._awaited.clear()
-        self.until = -math.inf
-        for stream in streams:
-            self._answered[stream] = now
+        answered, self._just_answered = self._just_answered, set()
+        self._stop()
+        for stream in answered:
             usual = self._usual_return(stream)
             if usual <= longest:
                 self._awaited.add(stream)
-                self.until = max(self.until, now + usual)
+                self.until = max(self.until, self._away_since[stream] + usual)
 
     def arrived(self, stream: str, *, now: float) -> None:
         """Notes how long the stream was away."""
-        since = self._answered.pop(stream, None)
+        since = self._away_since.pop(stream, None)
         if since is not None:
             self._returns.setdefault(stream, deque(maxlen=REMEMBERED)).append(now - since)
             self._leave(stream)
@@ -89,7 +100,7 @@ class WaitForReturns:
 
     def forget(self, stream: str) -> None:
         """Waits for it no more."""
-        self._answered.pop(stream, None)
+        self._away_since.pop(stream, None)
         self._returns.pop(stream, None)
         self._leave(stream)
 
@@ -99,6 +110,7 @@ class WaitForReturns:
         return sorted(times)[int(QUANTILE * (len(times) - 1))] if times else math.inf
 
     def _leave(self, stream: str) -> None:
+        self._just_answered.discard(stream)
         self._awaited.discard(stream)
         if not self._awaited:
             self._stop()

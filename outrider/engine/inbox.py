@@ -55,10 +55,15 @@ class Inbox(Generic[JobT, ResultT]):
             self._calls.append(action)
             self._changed.notify()
 
-    def answered(self, streams: Sequence[str], *, now: float, step_s: float) -> None:
-        """A step of that length has ended, with a last answer for these streams."""
+    def answered(self, stream: str) -> None:
+        """This stream is given its last answer at this moment."""
         with self._changed:
-            self._gathering.answered(streams, now=now, step_s=step_s)
+            self._gathering.answered(stream, now=time.perf_counter())
+
+    def step_ended(self, *, step_s: float) -> None:
+        """All answers of a step of that length are given."""
+        with self._changed:
+            self._gathering.step_ended(step_s=step_s)
 
     def forget(self, stream: str) -> None:
         """Nobody waits for this stream any more."""

@@ -22,14 +22,22 @@ log = structlog.get_logger(__name__)
 class LiveWorks(Generic[ResultT]):
     """Oldest first. Whatever goes wrong in a work is its own."""
 
-    def __init__(self, unbegun: Unbegun, *, count_outputs: Callable[[ResultT], int]) -> None:
-        """`count_outputs`: how many output tokens a result holds."""
-        self.outputs = 0
-        """Output tokens in the answers since the last `take_answered`."""
+    def __init__(
+        self,
+        unbegun: Unbegun,
+        *,
+        answering: Callable[[str], None],
+        count_outputs: Callable[[ResultT], int],
+    ) -> None:
+        """`answering` is told a stream whose last answer is about to be handed over.
+
+        `count_outputs`: how many output tokens a result holds.
+        """
         self._unbegun = unbegun
+        self._answering = answering
         self._count_outputs = count_outputs
         self._live: dict[LiveWork[ResultT], None] = {}
-        self._answered: list[str] = []
+        self._outputs = 0
 
     def __len__(self) -> int:
         return len(self._live)
@@ -41,11 +49,10 @@ class LiveWorks(Generic[ResultT]):
     def __contains__(self, work: object) -> bool:
         return work in self._live
 
-    def take_answered(self) -> tuple[int, list[str]]:
-        """Output tokens answered since the last time, and the streams with a last answer."""
-        outputs, answered = self.outputs, self._answered
-        self.outputs, self._answered = 0, []
-        return outputs, answered
+    def take_outputs(self) -> int:
+        """Output tokens in the answers since the last time."""
+        outputs, self._outputs = self._outputs, 0
+        return outputs
 
     def start(self, work: LiveWork[ResultT]) -> None:
         """Runs a new work up to its first chunk, unless nobody waits for it."""
@@ -104,10 +111,10 @@ class LiveWorks(Generic[ResultT]):
         if answers[-1].last:
             del self._live[work]
             if work.stream:
-                self._answered.append(work.stream)
+                self._answering(work.stream)
         for done in answers:
             work.ticket.deliver(done)
-        self.outputs += sum(self._count_outputs(done.result) for done in answers)
+        self._outputs += sum(self._count_outputs(done.result) for done in answers)
 
 
 def reported(error: Exception) -> OutriderError:

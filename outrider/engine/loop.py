@@ -78,7 +78,9 @@ class ModelLoop(Generic[JobT, ResultT]):
         slicing = options.prefill_slice
         self._batch: Batch[ResultT] = Batch(
             model,
-            works=LiveWorks(self._unbegun, count_outputs=count_outputs),
+            works=LiveWorks(
+                self._unbegun, answering=self._inbox.answered, count_outputs=count_outputs
+            ),
             room=Room(
                 model.pool,
                 longest_line=options.admission_queue,
@@ -223,10 +225,9 @@ class ModelLoop(Generic[JobT, ResultT]):
 
     def _account(self, step: Step) -> None:
         """Learns from a step, and decides whom the next one waits for."""
-        seconds = step.ended - step.began
-        self._fit.observe(step.load, seconds)
+        self._inbox.step_ended(step_s=step.seconds)
+        self._fit.observe(step.load, step.seconds)
         self._price.observe(step.load, outputs=step.outputs)
-        self._inbox.answered(step.answered, now=step.ended, step_s=seconds)
 
     def _end(self) -> None:
         self._inbox.close()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import torch
+from outrider.engine.least_squares import solve, solve_without_negatives
 
 MEMORY = 0.99
 """What each step keeps of the weight of those before it; the first ones keep less."""
-TOKEN_UNIT = 32.0
-ATTENDED_UNIT = 32.0 * 512.0
+AXES = range(3)
+TOKEN_UNIT = 8.0
+ATTENDED_UNIT = 8.0 * 512.0
 CLIP = 3.0
 """Errors count up to this many times the usual one."""
 LEAST_SCALE = 0.05
@@ -37,20 +38,19 @@ def attended_by(tokens: int, *, behind: int) -> float:
 class StepTimeFit:
     """Seconds of a step ≈ a + b · tokens + c · attended positions, none of them negative.
 
-    Recursive least squares with forgetting. The information matrix is kept rather than its
-    inverse, and what it forgets is replaced by a floor of one observation's worth: inputs that
-    never change leave the other directions as they are, and nothing grows without bound. Errors
-    are clipped at a multiple of their usual size, so a stall hardly moves the fit, while a
-    lasting change widens that size and gets through.
+    Least squares over all steps, each weighing less the longer it is ago. What is forgotten is
+    replaced by one observation's worth of trust in the fit itself: inputs that never change leave
+    what they say nothing of as it is, and nothing grows without bound. Errors are clipped at a
+    multiple of their usual size, so a stall hardly moves the fit, while a lasting change widens
+    that size and gets through.
     """
 
     def __init__(self) -> None:
-        self._floor = torch.eye(3, dtype=torch.float64)
-        self._information = self._floor.clone()
-        self._weights = torch.zeros(3, dtype=torch.float64)
+        self._information = [[float(row == column) for column in AXES] for row in AXES]
+        self._evidence = [0.0 for _ in AXES]
+        self._weights = [0.0 for _ in AXES]
         self._scale = 0.0
         self._steps = 0
-        self._base_s, self._token_s, self._attended_s = 0.0, 0.0, 0.0
         self.known = False
         """Steps of different sizes have been seen, so the cost of a row means something."""
 
@@ -58,41 +58,46 @@ class StepTimeFit:
         """Learns from a step. Times that make no sense are left out."""
         if not (math.isfinite(seconds) and seconds > 0.0):
             return
-        inputs = torch.tensor(
-            [1.0, load.tokens / TOKEN_UNIT, load.attended / ATTENDED_UNIT], dtype=torch.float64
-        )
+        inputs = _inputs(load)
+        answer = self._clipped(seconds, self.seconds(load))
         self._steps += 1
         memory = min(MEMORY, 1.0 - 1.0 / (self._steps + 4))
-        self._information.mul_(memory).add_(self._floor, alpha=1.0 - memory)
-        self._information.addr_(inputs, inputs)
-        error = self._clipped(seconds - self.seconds(load), seconds)
-        self._weights += torch.linalg.solve(self._information, inputs) * error
-        self._weights.clamp_(min=0.0)
-        base, token, attended = self._weights.tolist()
-        self._base_s = base
-        self._token_s, self._attended_s = token / TOKEN_UNIT, attended / ATTENDED_UNIT
+        for row in AXES:
+            trusted = (1.0 - memory) * self._weights[row]
+            self._evidence[row] = memory * self._evidence[row] + trusted + inputs[row] * answer
+            for column in AXES:
+                self._information[row][column] *= memory
+                self._information[row][column] += inputs[row] * inputs[column]
+            self._information[row][row] += 1.0 - memory
+        self._weights = solve_without_negatives(self._information, self._evidence)
         self.known = self.known or self._token_information() > 1.0 + ENOUGH
 
     def seconds(self, load: StepLoad) -> float:
         """What a step should take."""
-        return self._base_s + self._token_s * load.tokens + self._attended_s * load.attended
+        base, token, attended = self._weights
+        return base + token * load.tokens / TOKEN_UNIT + attended * load.attended / ATTENDED_UNIT
 
     def row_seconds(self, *, context: float) -> float:
         """What one more row adds to a step, at that many positions of context."""
-        return self._token_s + self._attended_s * context
+        _, token, attended = self._weights
+        return token / TOKEN_UNIT + attended * context / ATTENDED_UNIT
 
-    def _clipped(self, error: float, seconds: float) -> float:
+    def _clipped(self, seconds: float, expected: float) -> float:
+        """The time, no further from the expected one than a multiple of the usual error."""
         if self._scale == 0.0:
             self._scale = seconds
-        limit = CLIP * max(self._scale, LEAST_SCALE * (seconds - error))
-        clipped = max(-limit, min(limit, error))
-        self._scale += SCALE_STEP * (abs(clipped) - self._scale)
-        return clipped
+        limit = CLIP * max(self._scale, LEAST_SCALE * expected)
+        error = max(-limit, min(limit, seconds - expected))
+        self._scale += SCALE_STEP * (abs(error) - self._scale)
+        return expected + error
 
     def _token_information(self) -> float:
         """Of the cost of a token, once the other two are accounted for."""
-        unit = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)
-        return 1.0 / float(torch.linalg.solve(self._information, unit)[1])
+        return 1.0 / solve(self._information, [0.0, 1.0, 0.0])[1]
+
+
+def _inputs(load: StepLoad) -> tuple[float, float, float]:
+    return 1.0, load.tokens / TOKEN_UNIT, load.attended / ATTENDED_UNIT
 
 
 class RowPrice:

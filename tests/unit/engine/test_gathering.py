@@ -14,11 +14,18 @@ from outrider.engine.gathering import Gathering, NoGathering, WaitForReturns
 STEP_S = 0.100
 
 
+def answer(gathering: WaitForReturns, *streams: str, now: float, step_s: float = STEP_S) -> None:
+    """A step ends with an answer for these."""
+    for stream in streams:
+        gathering.answered(stream, now=now)
+    gathering.step_ended(step_s=step_s)
+
+
 def after_rounds(*returns: float) -> WaitForReturns:
     """A stream "a" that took these times to come back, and is here now, at 1000 s."""
     gathering = WaitForReturns()
     for time in returns:
-        gathering.answered(["a"], now=1000.0 - time, step_s=STEP_S)
+        answer(gathering, "a", now=1000.0 - time)
         gathering.arrived("a", now=1000.0)
     return gathering
 
@@ -27,50 +34,50 @@ def test_nothing_was_answered() -> None:
     gathering = WaitForReturns()
     gathering.arrived("a", now=0.0)
     gathering.arrived("a", now=1.0)
-    gathering.answered([], now=2.0, step_s=STEP_S)
+    gathering.step_ended(step_s=STEP_S)
     assert gathering.until <= 2.0
 
 
 def test_a_first_answer_is_not_waited_for() -> None:
     gathering = WaitForReturns()
     gathering.arrived("a", now=0.0)
-    gathering.answered(["a"], now=1.0, step_s=STEP_S)
+    answer(gathering, "a", now=1.0)
     assert gathering.until <= 1.0
 
 
 def test_it_waits_as_long_as_the_return_took() -> None:
     gathering = after_rounds(0.010)
-    gathering.answered(["a"], now=2000.0, step_s=STEP_S)
+    answer(gathering, "a", now=2000.0)
     assert gathering.until == pytest.approx(2000.010)
 
 
 def test_one_odd_return_in_many_changes_nothing() -> None:
     gathering = after_rounds(*[0.010] * 10, 3.0, *[0.010] * 5)
-    gathering.answered(["a"], now=2000.0, step_s=STEP_S)
+    answer(gathering, "a", now=2000.0)
     assert gathering.until == pytest.approx(2000.010)
 
 
 def test_most_returns_are_within_the_wait() -> None:
     gathering = after_rounds(*(0.0005 * number for number in range(1, 33)))
-    gathering.answered(["a"], now=2000.0, step_s=STEP_S)
+    answer(gathering, "a", now=2000.0)
     assert gathering.until == pytest.approx(2000.0155)
 
 
 def test_who_needs_more_than_a_quarter_of_a_step_is_not_waited_for() -> None:
     gathering = after_rounds(0.026)
-    gathering.answered(["a"], now=2000.0, step_s=STEP_S)
+    answer(gathering, "a", now=2000.0)
     assert gathering.until <= 2000.0
     gathering.arrived("a", now=2000.026)
-    gathering.answered(["a"], now=2001.0, step_s=2 * STEP_S)
+    answer(gathering, "a", now=2001.0, step_s=2 * STEP_S)
     assert gathering.until == pytest.approx(2001.026)
 
 
 def test_the_wait_ends_when_all_are_back() -> None:
     gathering = WaitForReturns()
     for stream, time in (("a", 0.010), ("b", 0.020)):
-        gathering.answered([stream], now=0.0, step_s=STEP_S)
+        answer(gathering, stream, now=0.0)
         gathering.arrived(stream, now=time)
-    gathering.answered(["a", "b"], now=1.0, step_s=STEP_S)
+    answer(gathering, "a", "b", now=1.0)
     assert gathering.until == pytest.approx(1.020)
     gathering.arrived("b", now=1.001)
     assert gathering.until > 1.001
@@ -78,16 +85,24 @@ def test_the_wait_ends_when_all_are_back() -> None:
     assert gathering.until <= 1.002
 
 
+def test_who_is_back_before_the_step_ends_is_not_waited_for() -> None:
+    gathering = after_rounds(0.010)
+    gathering.answered("a", now=2000.0)
+    gathering.arrived("a", now=2000.001)
+    gathering.step_ended(step_s=STEP_S)
+    assert gathering.until <= 2000.0
+
+
 def test_a_newcomer_ends_the_wait() -> None:
     gathering = after_rounds(0.010)
-    gathering.answered(["a"], now=2000.0, step_s=STEP_S)
+    answer(gathering, "a", now=2000.0)
     gathering.arrived("new", now=2000.001)
     assert gathering.until <= 2000.001
 
 
 def test_a_stream_that_ended_is_not_waited_for() -> None:
     gathering = after_rounds(0.010)
-    gathering.answered(["a"], now=2000.0, step_s=STEP_S)
+    answer(gathering, "a", now=2000.0)
     gathering.forget("a")
     assert gathering.until <= 2000.0
     gathering.forget("a")
@@ -95,15 +110,16 @@ def test_a_stream_that_ended_is_not_waited_for() -> None:
 
 def test_a_stream_that_stays_away_is_waited_for_once() -> None:
     gathering = after_rounds(0.010)
-    gathering.answered(["a"], now=2000.0, step_s=STEP_S)
-    gathering.answered([], now=2000.1, step_s=STEP_S)
+    answer(gathering, "a", now=2000.0)
+    gathering.step_ended(step_s=STEP_S)
     assert gathering.until <= 2000.1
 
 
 def test_none_is_never_more_than_none() -> None:
     gathering = NoGathering()
     gathering.arrived("a", now=0.0)
-    gathering.answered(["a"], now=1.0, step_s=STEP_S)
+    gathering.answered("a", now=1.0)
+    gathering.step_ended(step_s=STEP_S)
     gathering.forget("a")
     assert gathering.until < 0.0
 
@@ -147,7 +163,9 @@ def simulate(gathering: Gathering, *, streams: int, return_s: float, steps: int 
         queue.clear()
         now += step_s
         take_arrivals(now)
-        gathering.answered(batch, now=now, step_s=step_s)
+        for stream in batch:
+            gathering.answered(stream, now=now)
+        gathering.step_ended(step_s=step_s)
         for stream in batch:
             back = now + return_s * chance.uniform(0.67, 1.33)
             heapq.heappush(arrivals, (back, stream))
