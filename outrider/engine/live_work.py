@@ -172,7 +172,8 @@ class LiveWork(Generic[ResultT]):
         if not 0 <= step.rows <= len(step.token_ids) > 0:
             raise ValueError("a chunk needs a token, and no more rows than tokens")
         self._pending = step
-        self._final_length = len(step.sequence.prefix) + step.final
+        # Ids before a chunk may be a draft that is rolled back, unless the chunk has final ones.
+        self._final_length = len(step.sequence.prefix) + step.final if step.final else 0
         self._sampling_s += time.perf_counter() - since
 
     def _answer(self, result: ResultT, *, since: float, last: bool = False) -> float:

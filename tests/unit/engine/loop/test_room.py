@@ -262,3 +262,13 @@ async def test_many_generations_in_little_room_all_end(model: GatedModel) -> Non
         for of, output in enumerate(outputs):
             assert output == [(place + 1) % 5 + 1 for place in range(6 + of)]
         assert model.pool.in_use == 0
+
+
+async def test_only_what_is_final_can_be_found(model: GatedModel) -> None:
+    async with started(model) as loop:
+        model.let_run()
+        job = Job(prompt(2, of=1), tokens=40)
+        await result_of(loop, job)
+        assert job.length == 2 * BLOCK - 1 + 39
+        await let_go(loop, job)
+        assert model.pool.cached == 1
