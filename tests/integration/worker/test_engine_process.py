@@ -51,7 +51,8 @@ async def ended(pid: int) -> None:
 
 async def test_a_process_that_is_killed_ends_its_streams_and_the_worker_says_so() -> None:
     server = await start_worker_process(KIND, SLOW)
-    loop: ProcessLoop[Any, Any] = server.runtime.loop
+    loop = server.runtime.loop
+    assert isinstance(loop, ProcessLoop)
     async with open_channel(server.rpc.address) as channel:
         streams = [await opened(channel) for _ in range(3)]
         await until(channel, lambda s: s.open_streams == 3)
