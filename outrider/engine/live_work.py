@@ -50,7 +50,7 @@ class LiveWork(Generic[ResultT]):
         self.begun = False
         """Its first forward has begun, or it needed none."""
         self.answers: list[Done[ResultT]] = []
-        self._start = lambda: start(submission.job)
+        self._start: Callable[[], Work[ResultT]] = partial(start, submission.job)
         self._work: Work[ResultT] | None = None
         self._pending: Chunk | None = None
         self._read = 0
