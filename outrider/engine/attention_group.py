@@ -15,8 +15,8 @@ from outrider.engine.kv_pool import KvPool
 from outrider.engine.mask_rule import MaskRule
 from outrider.engine.packed_part import Part
 
-GROUP_BYTES = 1_500_000
-"""Padded keys and values of one layer that a group may have: about what stays in an L2 cache."""
+GROUP_BYTES = 2_000_000
+"""Padded keys and values of one layer that a group may have. From about 5 MB on, grouping loses."""
 PADDING = 1.5
 """Padded work that a group may have, as a multiple of the work that is needed."""
 FOLDED_ROWS = 64

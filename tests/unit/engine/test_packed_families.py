@@ -39,7 +39,7 @@ def test_packed_is_as_alone(name: str) -> None:
             first, lengths[index] = lengths[index], lengths[index] + counts[index]
             whole = expected[index][first : lengths[index]]
             assert float(whole.std()) > 0.05, "its law is far from uniform"
-            torch.testing.assert_close(rows, whole, rtol=0, atol=1e-9)
+            torch.testing.assert_close(rows, whole, rtol=0, atol=FAMILIES[name].tolerance)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
