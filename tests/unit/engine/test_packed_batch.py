@@ -54,7 +54,7 @@ def test_no_rows_wanted_is_no_index() -> None:
         ([(5, 190), (4, 205), (5, 199), (6, 210)], [4]),
         ([(1, 100), (512, 0)], [1, 1]),  # … but a decoding row does not wait for a prompt,
         ([(5, 50), (5, 5000)], [1, 1]),  # a short context not for a long one,
-        ([(5, 1000)] * 16, [1] * 16),  # and nothing is grouped beyond the cache.
+        ([(5, 1500)] * 16, [1] * 16),  # and nothing is grouped beyond the cache.
     ],
 )
 def test_like_is_grouped_with_like(shapes: list[tuple[int, int]], groups: list[int]) -> None:
