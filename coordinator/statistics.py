@@ -56,15 +56,18 @@ class SpeculationStatistics:
     def count_time(
         self, *, round_ms: float, target: common_pb2.Timings, draft: common_pb2.Timings | None
     ) -> None:
-        """Counts where the time of one round went."""
-        draft_ms = model_ms(draft) if draft else 0.0
+        """Counts where the time of one round went.
+
+        What no worker accounts for is the hops'. That is so over all rounds together: in a run the
+        target decodes one token while another is on its way.
+        """
         queue_us = target.queue_us + (draft.queue_us if draft else 0)
-        queue_ms = queue_us / MICROSECONDS_PER_MS
         self.decode_ms += round_ms
-        self.draft_ms += draft_ms
+        self.draft_ms += model_ms(draft) if draft else 0.0
         self.verify_ms += model_ms(target)
-        self.queue_ms += queue_ms
-        self.hop_ms += max(0.0, round_ms - draft_ms - model_ms(target) - queue_ms)
+        self.queue_ms += queue_us / MICROSECONDS_PER_MS
+        known_ms = self.draft_ms + self.verify_ms + self.queue_ms
+        self.hop_ms = max(0.0, self.decode_ms - known_ms)
 
     def add(self, other: SpeculationStatistics) -> None:
         """Adds the counts and times of another generation; the time to first token stays."""

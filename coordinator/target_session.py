@@ -46,6 +46,11 @@ class TargetSession:
         self._runs_until: int | None = None
         self.replays = 0
 
+    @property
+    def running(self) -> bool:
+        """The target is decoding alone, ahead of what it is asked."""
+        return self._runs_until is not None
+
     async def verify(
         self,
         prefix: TokenPrefix,

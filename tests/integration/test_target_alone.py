@@ -147,8 +147,9 @@ async def test_where_the_time_went_is_told_token_by_token() -> None:
         output = await cluster.generate(request(40))
     times = output.summary.speculation
     assert times.verify_ms >= 39 * STEP_S * 1000
-    assert times.decode_ms >= times.verify_ms
-    assert times.hop_ms < times.decode_ms / 2
+    assert times.decode_ms >= 0.9 * times.verify_ms
+    known_ms = times.verify_ms + times.queue_ms
+    assert times.hop_ms == pytest.approx(max(0.0, times.decode_ms - known_ms))
 
 
 async def test_a_target_that_dies_in_a_run_ends_the_request() -> None:

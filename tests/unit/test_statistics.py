@@ -53,6 +53,16 @@ def test_times_are_split_without_remainder() -> None:
     assert message.decode_ms == pytest.approx(60.0)
 
 
+def test_hops_are_what_is_left_of_all_rounds_together() -> None:
+    statistics = SpeculationStatistics()
+    forward = common_pb2.Timings(forward_us=10_000)
+    for round_ms in (15.0, 6.0, 12.0):
+        statistics.count_time(round_ms=round_ms, target=forward, draft=None)
+    assert statistics.to_message().hop_ms == pytest.approx(3.0)
+    statistics.count_time(round_ms=1.0, target=forward, draft=None)
+    assert statistics.to_message().hop_ms == 0.0
+
+
 def test_sums_over_generations_add_every_count() -> None:
     total, one, two = (SpeculationStatistics() for _ in range(3))
     one.count_round(drafted=2, accepted=2, output=3)
