@@ -110,7 +110,7 @@ class BlockPool:
         for block in blocks:
             if self._drop_reference(block):
                 if self._keys[block] is None:
-                    self._free.append(block)
+                    self._set_free(block)
                 else:
                     self._cached[block] = None
 
@@ -124,8 +124,7 @@ class BlockPool:
         """Frees a shelved block that nobody else can find, if its stamp is still that."""
         if self._stamps[block] == stamp and block in self._cached and self._keys[block] is None:
             del self._cached[block]
-            self._stamps[block] += 1
-            self._free.append(block)
+            self._set_free(block)
 
     def stamp(self, block: int) -> int:
         """Another number whenever the block's content may be another."""
@@ -157,6 +156,11 @@ class BlockPool:
         """Takes the key from a block whose content is about to change, or is not to be trusted."""
         self._forget_key(block)
         self._stamps[block] += 1
+
+    def _set_free(self, block: int) -> None:
+        # Whoever remembers it must not find it: it is taken without a look at the cached ones.
+        self._stamps[block] += 1
+        self._free.append(block)
 
     def _drop_reference(self, block: int) -> bool:
         if self._references[block] < 1:

@@ -147,6 +147,15 @@ def test_a_parked_sequence_finds_its_blocks_again_the_last_part_included(pool: B
     assert (one.table, len(one.prefix), pool.in_use) == (table, 6, 2)
 
 
+def test_a_parked_sequence_does_not_find_what_its_twin_gave_up(pool: BlockPool) -> None:
+    one = opened(pool, range(3))
+    two = one.fork()
+    one.park()
+    two.clear()
+    one.unpark()
+    assert (len(one.prefix), pool.in_use, pool.available) == (0, 0, 6)
+
+
 def test_discarded_state_is_not_found_by_anybody(pool: BlockPool) -> None:
     one = opened(pool, range(8))
     one.seal(8)
