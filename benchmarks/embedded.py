@@ -37,7 +37,7 @@ class _Setting:
     draft_lengths: Sequence[int]
 
 
-def measure(*, prompts: int = 4) -> Iterator[Row]:
+def measure(*, prompts: int = 3) -> Iterator[Row]:
     """Rows for each number type, placement, temperature and draft length."""
     settings = (
         _Setting("bfloat16", pinned(), "pinned", (1, 2, 3, 4, 5)),

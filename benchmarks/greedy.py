@@ -30,7 +30,7 @@ class Difference:
     margin: float
 
 
-def measure(*, prompts: int = 20, bfloat16_prompts: int = 10, threads: int = 1) -> Iterator[Row]:
+def measure(*, prompts: int = 12, bfloat16_prompts: int = 6, threads: int = 1) -> Iterator[Row]:
     """How many prompts differ, in float32 and, for information, in bfloat16."""
     for dtype, count, bar in (("float32", prompts, BAR), ("bfloat16", bfloat16_prompts, "")):
         differences, acceptance = asyncio.run(

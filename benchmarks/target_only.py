@@ -21,8 +21,9 @@ from benchmarks.transformers_rivals import TransformersRivals
 COUNTS = (1, 4, 8, 16, 32, 64)
 ROUND_COUNTS = (8, 64)
 OUTPUT_TOKENS = 48
-ONE_BY_ONE_PROMPTS = 3
-WARM_UP_TOKENS = 8
+ONE_BY_ONE_PROMPTS = 1
+FEW_RUNS, MANY_GENERATIONS = 2, 16
+"""From so many generations on, a run is long enough for few of them."""
 GATHERING = {"on": {"gather": "true"}, "off": {"gather": "false"}}
 
 Prompts = Sequence[Sequence[int]]
@@ -44,8 +45,9 @@ def measure(
             "batching": lambda prompts: rivals.batched(prompts, output_tokens=OUTPUT_TOKENS),
             **_clients({name: one.coordinator for name, one in targets.items()}),
         }
+        warm_up(contenders, corpus)
         for count in counts:
-            rates = compete(contenders, corpus, count=count, runs=runs)
+            rates = compete(contenders, corpus, count=count, runs=_runs(count, runs))
             yield from _rows(count, rates, subject, placement)
 
 
@@ -61,8 +63,9 @@ def measure_rounds(
             )
             for name, one in targets.items()
         }
+        warm_up(contenders, corpus)
         for count in counts:
-            rates = compete(contenders, corpus, count=count, runs=runs)
+            rates = compete(contenders, corpus, count=count, runs=_runs(count, runs))
             yield versus(
                 subject.row(f"target_rounds_{count}"),
                 rates["on"],
@@ -85,8 +88,9 @@ def measure_variants(
     before, after = variants
     with running_targets(subject, variants, placement) as targets:
         contenders = _clients({one: target.coordinator for one, target in targets.items()})
+        warm_up(contenders, corpus)
         for count in counts:
-            rates = compete(contenders, corpus, count=count, runs=runs)
+            rates = compete(contenders, corpus, count=count, runs=_runs(count, runs))
             yield versus(
                 subject.row(f"{name}_{count}"),
                 rates[after],
@@ -96,18 +100,22 @@ def measure_variants(
             )
 
 
+def warm_up(contenders: Mapping[str, Contender], corpus: Corpus) -> None:
+    """Lets each do the first of its work, which is slow."""
+    for contender in contenders.values():
+        contender(chats(corpus, many_prompts(1), edition=0))
+
+
 def compete(
     contenders: Mapping[str, Contender], corpus: Corpus, *, count: int, runs: int
 ) -> dict[str, list[float]]:
-    """Tokens per second of each contender in each run, after a run that does not count."""
+    """Tokens per second of each contender in each run of `count` generations."""
     rates: dict[str, list[float]] = {name: [] for name in contenders}
     texts = many_prompts(count)
-    for edition in range(runs + 1):
-        prompts = chats(corpus, texts, edition=1000 * count + edition)
+    for run in range(runs):
+        prompts = chats(corpus, texts, edition=1 + 1000 * count + run)
         for name, contender in contenders.items():
-            rate = contender(prompts if edition else prompts[:1])
-            if edition:
-                rates[name].append(rate)
+            rates[name].append(contender(prompts))
     words = ", ".join(f"{name} {median(found):.1f}" for name, found in rates.items())
     print(f"  {count} generations, tokens/s: {words}", file=sys.stderr, flush=True)
     return rates
@@ -140,6 +148,10 @@ def _rows(
         ("_gather", "off", "gathering off"),
     ):
         yield versus(name + tail, rates["on"], rates[rival], against=words, note=note)
+
+
+def _runs(count: int, runs: int) -> int:
+    return min(runs, FEW_RUNS) if count >= MANY_GENERATIONS else runs
 
 
 def _clients(coordinators: Mapping[str, str]) -> dict[str, Contender]:

@@ -17,7 +17,7 @@ from benchmarks.subject import EMBEDDED, Subject
 
 SHORT_PROMPT, LONG_PROMPT = 20, 4000
 HEAD_START_S = 0.5
-PAUSE_S = 0.2
+PAUSE_S = 0.5
 WARM_UPS = 3
 BAR = "≤ 3"
 
@@ -32,7 +32,7 @@ class _Found:
     long_beside: list[float] = field(default_factory=list)
 
 
-def measure(*, runs: int = 3, subject: Subject = EMBEDDED) -> Iterator[Row]:
+def measure(*, runs: int = 2, subject: Subject = EMBEDDED) -> Iterator[Row]:
     """One row; `runs` long prompts with as many short ones beside each as fit, one at a time."""
     placement = placement_of(subject)
     with running_targets(subject, {"target": {}}, placement) as targets:
@@ -72,11 +72,9 @@ async def _measure(coordinator: str, subject: Subject, runs: int) -> _Found:
             long = await reading
             inside = [one.first_token_s for one in beside if one.ended < long.ended]
             found.beside.extend(inside)
-            # What the short prompts took is the neighbour's gain, not the long prompt's loss.
             found.long_beside.append(long.first_token_s)
             for _ in inside:
                 found.alone.append((await first_token(SHORT_PROMPT)).first_token_s)
-                await asyncio.sleep(PAUSE_S)
             print(
                 f"  ttft: run {run + 1}, {len(inside)} short prompts within "
                 f"{long.ended - asked:.1f} s",
