@@ -280,3 +280,22 @@ async def test_a_number_that_is_none_ends_the_stream_after_the_answers_before() 
         assert not any(answer.verdict.done for answer in answers)
         with pytest.raises(aio.AioRpcError, match="NaN"):
             await stream.read()
+
+
+async def test_answers_tell_the_price_of_a_row_and_the_depth_of_the_queue() -> None:
+    model = ScriptedModel(
+        lambda _: [0.0] * SIZE, vocabulary_size=SIZE, step_time_s=0.002, row_time_s=0.0005
+    )
+    async with serving(model) as channel:
+        streams = [await opened(channel) for _ in range(6)]
+        for number in range(1, 31):
+            for stream in streams[: 1 + number % 6]:
+                await stream.send(verify_round(number, PROMPT))
+            for stream in streams[: 1 + number % 6]:
+                last = (await read(stream)).verdict
+        now = await load(channel)
+    # A row takes 0.5 ms, a step for n streams 2 + 1.5 n, and it gives n tokens: 0.14 to 0.27.
+    assert 0.05 < last.price < 1.0
+    assert last.queue_depth <= len(streams)
+    assert now.price == pytest.approx(last.price, rel=0.5)
+    assert 1.0 <= now.mean_batch_size <= 6.0
