@@ -123,6 +123,8 @@ class Ticket(Generic[ResultT]):
             self._future = self._new_future()
             if self._behind:
                 self._settle(self._behind.popleft())
+            elif self._abandoned:
+                self._future.cancel()
         return done
 
     async def withdraw(self) -> bool:

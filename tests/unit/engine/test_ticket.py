@@ -92,6 +92,9 @@ async def test_a_job_is_abandoned_though_an_answer_lies_there(ticket: Ticket[int
     assert not ticket.abandoned
     ticket.abandon()
     assert ticket.abandoned
+    assert ticket.take().result == 1
+    with pytest.raises(asyncio.CancelledError):
+        await ticket.future
 
 
 def test_a_closed_event_loop_is_no_harm() -> None:
