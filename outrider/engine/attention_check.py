@@ -15,17 +15,11 @@ from transformers import DynamicCache, PreTrainedModel
 
 from outrider.engine.attention_interface import use_own_attention
 from outrider.engine.kv_pool import KvLayout, KvPool
+from outrider.engine.likeness import alike
 from outrider.engine.load_error import ModelLoadError
 from outrider.engine.model import Chunk, Sequence
 from outrider.engine.transformers_model import TransformersModel
 
-TOLERANCES = {
-    torch.float64: 1e-3,  # Some models count in float32 here and there.
-    torch.float32: 1e-3,
-    torch.float16: 0.05,
-    torch.bfloat16: 0.25,
-}
-"""Largest root mean square of a row's error, as a share of the logits' spread."""
 BLOCKS = 16
 
 
@@ -93,10 +87,10 @@ def _compare(model: PreTrainedModel, answer: _Answer) -> None:
     token_ids = torch.tensor([answer.token_ids], device=model.device)
     logits = model(token_ids, cache=cache, use_cache=True).logits[0]
     expected = logits[-len(answer.rows) :, : answer.rows.shape[1]]
-    if _alike(answer.rows, expected):
+    if alike(answer.rows, expected):
         return
     for index, layer in enumerate(cache.layers):
-        if not _alike(answer.keys[index].flatten(1), layer.keys[0].transpose(0, 1).flatten(1)):
+        if not alike(answer.keys[index].flatten(1), layer.keys[0].transpose(0, 1).flatten(1)):
             # Keys are made from what the layer before gave.
             raise _refusal(model, max(0, index - 1))
     raise _refusal(model, len(cache.layers) - 1)
@@ -110,21 +104,11 @@ def _check_neighbours(model: PreTrainedModel, *, context_length: int) -> None:
     positions = torch.stack([near, near + context_length - count])
     alone = model(token_ids[:1], position_ids=positions[:1], use_cache=False).logits[0]
     beside = model(token_ids, position_ids=positions, use_cache=False).logits[0]
-    if not _alike(beside, alone):
+    if not alike(beside, alone):
         raise ModelLoadError(
             f"rope of a model of type {model.config.model_type}: what a sequence gives depends on "
             f"the length of others beside it, within {context_length} tokens"
         )
-
-
-def _alike(rows: torch.Tensor, expected: torch.Tensor) -> bool:
-    """Whether rows [rows, size] differ by rounding only."""
-    wide = torch.promote_types(rows.dtype, torch.float32)
-    errors = (rows.to(wide) - expected.to(wide)).pow(2).mean(dim=1).sqrt()
-    spread = expected.to(wide).std().clamp_min(1e-6)
-    # In short formats a router of experts may send single rows another way.
-    worst = errors.max() if rows.dtype.itemsize >= 4 else errors.median()
-    return bool(worst <= TOLERANCES[rows.dtype] * spread)
 
 
 def _refusal(model: PreTrainedModel, index: int) -> ModelLoadError:

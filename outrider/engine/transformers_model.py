@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Sequence as SequenceOf
 
 import torch
@@ -10,6 +11,9 @@ from transformers import PreTrainedModel
 from outrider.engine.attention_interface import use_packed_attention
 from outrider.engine.block_pool import BlockPool, OutOfBlocks
 from outrider.engine.columns import Columns
+from outrider.engine.compiled_network import CompiledNetwork
+from outrider.engine.compiled_shapes import LEAST, CompiledShapes, shapes_for
+from outrider.engine.compiler import Compiler, compiler_for
 from outrider.engine.eager_network import EagerNetwork, Network
 from outrider.engine.kv_layout_probe import probe_kv_layout
 from outrider.engine.kv_pool import KvPool
@@ -59,11 +63,12 @@ class TransformersModel:
         self.context_length = min(context_length, self.pool.capacity_tokens)
         self.columns = Columns(self.vocabulary_size, draft_vocabulary)
         self.weights_bytes = sum(weight.nbytes for weight in model.parameters())
-        self._network: Network = EagerNetwork(
+        self._eager = EagerNetwork(
             model,
             vocabulary_size=self.vocabulary_size,
             head=None if draft_vocabulary is None else head_rows(model, draft_vocabulary),
         )
+        self._network: Network = self._eager
 
     @property
     def device(self) -> torch.device:
@@ -74,6 +79,35 @@ class TransformersModel:
     def new_sequence(self, scope: bytes = b"") -> Sequence:
         """Empty state, of a cache scope."""
         return Sequence(self.pool, scope=scope)
+
+    @torch.inference_mode()
+    def compile(
+        self,
+        progress: Callable[[str], None] = lambda step: None,
+        *,
+        shapes: CompiledShapes | None = None,
+        compiler: Compiler | None = None,
+    ) -> None:
+        """Runs compiled from now on, the same to rounding. Call on the thread that is to serve.
+
+        Takes about a minute for a small model. `shapes` and `compiler`: what suits the device.
+        Raises ModelLoadError.
+        """
+        sequence = self.new_sequence()
+        count = min(LEAST, self.context_length)
+        sequence.reserve(count)
+        part = Part(token_ids=range(count), start=0, table=sequence.table, rows=count)
+        try:
+            compiled = CompiledNetwork(
+                self._eager,
+                probe=PackedBatch.pack([part], self.kv, self._varlen),
+                shapes=shapes or shapes_for(self.device),
+                compiler=compiler or compiler_for(self.device),
+            )
+            compiled.prepare(progress)
+        finally:
+            sequence.discard()
+        self._network = compiled
 
     @torch.inference_mode()
     def forward(self, chunks: SequenceOf[Chunk]) -> list[torch.Tensor]:

@@ -1,0 +1,71 @@
+"""Which compiler torch.compile uses on a device, and where it keeps what it made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """`backend` and `options` are torch.compile's.
+
+    `runs`: how often a shape is run until it is as fast as it gets. `reuses_output`: the next run
+    writes over what a run gave.
+    """
+
+    backend: str | Callable[..., Any] = "inductor"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    runs: int = 1
+    reuses_output: bool = False
+
+    def compile(self, function: FunctionT) -> FunctionT:
+        """The function as one graph, compiled at its first call and never again.
+
+        Raises then what the compiler raises; later FailOnRecompileLimitHit for inputs that would
+        need another graph.
+        """
+        compiled: FunctionT = torch.compile(  # type: ignore[call-overload]
+            function,
+            fullgraph=True,
+            recompile_limit=1,
+            isolate_recompiles=True,
+            backend=self.backend,
+            options=dict(self.options) or None,
+        )
+        return compiled
+
+
+# Constant weights are packed for the processor's matrix kernels, once.
+ON_CPU = Compiler(options={"freezing": True})
+
+# As mode="reduce-overhead", but that a graph for each size is what is wanted. The runs: a warm-up,
+# the recording, the first replay.
+ON_CUDA = Compiler(
+    options={"triton.cudagraphs": True, "triton.cudagraph_dynamic_shape_warn_limit": None},
+    runs=3,
+    reuses_output=True,
+)
+
+
+def compiler_for(device: torch.device) -> Compiler:
+    """What suits a device."""
+    return ON_CUDA if device.type == "cuda" else ON_CPU
+
+
+def keep_compiled_in(folder: Path) -> None:
+    """Says where compiled code goes, in this process, unless the environment says so.
+
+    Left to itself, torch asks for the user's name to find a folder, and a container's user may
+    have none.
+    """
+    os.environ.setdefault(CACHE_VARIABLE, str(folder))
