@@ -11,7 +11,7 @@ from draft_service.proposal import CandidateCut, DraftedToken, draw_token
 from outrider.engine.handles import HandleTable, StateLost
 from outrider.engine.model import Chunk, Model, Sequence
 from outrider.engine.sampling_options import SamplingOptions
-from outrider.engine.work import Preempted, Work
+from outrider.engine.work import Work
 
 log = structlog.get_logger(__name__)
 
@@ -71,10 +71,7 @@ def draft(
     ) as sequence:
         if isinstance(sequence, StateLost):
             return sequence
-        try:
-            return (yield from _draft_below(job, model=model, sequence=sequence, cut=cut))
-        except Preempted:
-            return StateLost(0)
+        return (yield from _draft_below(job, model=model, sequence=sequence, cut=cut))
 
 
 def _draft_below(

@@ -14,7 +14,7 @@ from outrider.engine.handles import HandleTable, StateLost
 from outrider.engine.model import Chunk, Model, Sequence
 from outrider.engine.sampling_options import SamplingOptions
 from outrider.engine.shaping import target_probs
-from outrider.engine.work import Answer, Preempted, Work
+from outrider.engine.work import Answer, Work
 from outrider.prefix import extend_digest
 from outrider.randomness import Purpose, derive_seed
 from target_service.draft_check import InvalidDraft, ProposedToken, check_drafts
@@ -82,12 +82,9 @@ def verify(
     ) as sequence:
         if isinstance(sequence, StateLost):
             return sequence
-        try:
-            if job.until_length == 0:
-                return (yield from _judge_round(job, model=model, sequence=sequence))
-            return (yield from _run(job, model=model, handles=handles, sequence=sequence))
-        except Preempted:
-            return StateLost(0)
+        if job.until_length == 0:
+            return (yield from _judge_round(job, model=model, sequence=sequence))
+        return (yield from _run(job, model=model, handles=handles, sequence=sequence))
 
 
 def _run(

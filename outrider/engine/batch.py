@@ -18,7 +18,7 @@ from outrider.engine.prefill_slice import PrefillSlice
 from outrider.engine.room import Room
 from outrider.engine.schedule import schedule
 from outrider.engine.step_time import StepLoad, attended_by
-from outrider.engine.work import Preempted, Work
+from outrider.engine.work import Work
 from outrider.errors import NumericalFailure, OutOfRange, PoolUnavailable
 
 JobT = TypeVar("JobT")
@@ -128,11 +128,11 @@ class Batch(Generic[ResultT]):
         parts: dict[LiveWork[ResultT], Chunk] = {}
 
         def preempt(sequence: Sequence) -> None:
-            sequence.preempt()
+            lost = sequence.preempt()
             for work in [work for work in self._works if work.sequence is sequence]:
                 planned.pop(work, None)
                 parts.pop(work, None)
-                self._works.advance(work, partial(work.failed, Preempted()))
+                work.replay(lost)
 
         while planned:
             work = next(iter(planned))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
@@ -136,6 +137,15 @@ class LiveWork(Generic[ResultT]):
         if self.left == 0:
             self._run(partial(self._generator.send, rows))
 
+    def replay(self, token_ids: SequenceOf[int]) -> None:
+        """Its sequence has lost its state, these ids: they are read again before what is left."""
+        chunk = self.pending
+        left = chunk.token_ids[self._read :]
+        self._pending, self._read = (
+            Chunk(chunk.sequence, [*token_ids, *left], chunk.rows, self._final_length),
+            0,
+        )
+
     def failed(self, error: Exception) -> None:
         """Raises `error` where the work waits: it may end with what it has, or let it pass."""
         self._run(partial(self._generator.throw, error))
@@ -173,7 +183,8 @@ class LiveWork(Generic[ResultT]):
             raise ValueError("a chunk needs a token, and no more rows than tokens")
         self._pending = step
         # Ids before a chunk may be a draft that is rolled back, unless the chunk has final ones.
-        self._final_length = len(step.sequence.prefix) + step.final if step.final else 0
+        if step.final:
+            self._final_length = len(step.sequence.prefix) + step.final
         self._sampling_s += time.perf_counter() - since
 
     def _answer(self, result: ResultT, *, since: float, last: bool = False) -> float:

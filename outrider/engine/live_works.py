@@ -9,12 +9,9 @@ import structlog
 
 from outrider.engine.live_work import LiveWork
 from outrider.engine.unbegun import Unbegun
-from outrider.engine.work import Preempted
-from outrider.errors import Exhausted, InternalFailure, OutriderError
+from outrider.errors import InternalFailure, OutriderError
 
 ResultT = TypeVar("ResultT")
-
-RETRY_AFTER_S = 1.0
 
 log = structlog.get_logger(__name__)
 
@@ -121,8 +118,6 @@ def reported(error: Exception) -> OutriderError:
     """What the caller may see of an error; anything unexpected stays in the log."""
     if isinstance(error, OutriderError):
         return error
-    if isinstance(error, Preempted):
-        return Exhausted("older generations needed the KV state", retry_after_s=RETRY_AFTER_S)
     log.error("work on the model thread failed", exc_info=error)
     return InternalFailure("the model worker failed; its log says why")
 

@@ -11,7 +11,8 @@ It may give answers before its last one by yielding them as `Answer`; it goes on
 it receives then means nothing.
 
 A forward that fails, or gives NaN or infinite logits, is raised where the work waits, with the
-sequence cleared. So is Preempted, when older sequences needed the room.
+sequence cleared. When older sequences need the room, the work loses its state too but notices
+nothing: what it had is read again before its chunk.
 
 The model thread advances all live work together: the chunks that are pending at a step share
 one forward, whatever they are (prefill, draft steps, verification, plain decoding).
@@ -29,10 +30,6 @@ from outrider.engine.model import Chunk
 
 ResultT = TypeVar("ResultT")
 ResultT_co = TypeVar("ResultT_co", covariant=True)
-
-
-class Preempted(Exception):  # noqa: N818
-    """The work's sequence lost all its state to an older one. It may end with what it has."""
 
 
 @dataclass(frozen=True, slots=True)
