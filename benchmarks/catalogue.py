@@ -9,6 +9,7 @@ from typing import Any
 from benchmarks import (
     batched_verify,
     embedded,
+    engine_process,
     greedy,
     hop,
     kv_bookkeeping,
@@ -58,6 +59,7 @@ ENGINE_ROWS = (
     Benchmark("prefix_reuse", "Prefix reuse", 90, prefix_reuse.measure),
     Benchmark("compile_off_on", "Compilation", 150, settings_compared.measure_compile),
     Benchmark("loop_thread_vs_process", "Place of the loop", 60, settings_compared.measure_loop),
+    Benchmark("loop_scripted", "Place of a fast model's loop", 150, engine_process.measure),
     Benchmark("limits", "What limits a forward", 60, limits.measure),
 )
 PARTS = (
