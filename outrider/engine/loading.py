@@ -74,7 +74,8 @@ def load_model(
     """
     transformers_logging.disable_progress_bar()
     configure_threads(threads)
-    numbers, place = choose_number_type(dtype), choose_device(device)
+    place = choose_device(device)
+    numbers = choose_number_type(dtype, place)
     files = find_model_files(name, role=role, cache_dir=cache_dir.expanduser(), progress=progress)
     progress("loading weights")
     loaded = _read(files, numbers)

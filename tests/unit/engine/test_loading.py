@@ -14,6 +14,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from outrider.engine.draft_vocabulary import save_draft_vocabulary
 from outrider.engine.loading import LoadedModel, ModelLoadError, load_model
 from outrider.engine.model import Chunk
+from outrider.engine.number_type import choose_device, choose_number_type, number_type_name
 from outrider.memory_budget import MemoryBudget
 from outrider.testing.tiny_models import save_tiny, tiny_llama
 from outrider.testing.tiny_tokenizer import tiny_tokenizer
@@ -69,8 +70,9 @@ def test_logits_come_in_the_dtype_asked_for(folder: Path, tmp_path: Path, dtype:
     assert loaded.dtype == dtype
 
 
-def test_auto_is_bfloat16(folder: Path, tmp_path: Path) -> None:
-    assert load(folder, tmp_path, dtype="auto").dtype == "bfloat16"
+def test_auto_is_what_the_device_is_fast_in(folder: Path, tmp_path: Path) -> None:
+    chosen = number_type_name(choose_number_type("auto", choose_device("auto")))
+    assert load(folder, tmp_path, dtype="auto").dtype == chosen
 
 
 def test_digests_tell_weights_and_dtypes_apart(folder: Path, tmp_path: Path) -> None:
