@@ -8,6 +8,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, field_validator
 
+from outrider.core_list import ALLOWED as CORES_ALLOWED
+from outrider.core_list import parse_cores
 from outrider.memory_budget import ALLOWED as MEMORY_ALLOWED
 from outrider.memory_budget import MemoryBudget
 from outrider.settings.addresses import check_listener
@@ -53,6 +55,15 @@ class WorkerSettings(ServiceSettings):
     )
     threads: int = Field(
         0, ge=0, le=1024, description="Processor threads of the model. 0: one for each core."
+    )
+    pin_cores: str = Field(
+        "",
+        description="Cores that the model's threads stay on, such as 0-3,6. Empty: any.",
+        json_schema_extra={"allowed": CORES_ALLOWED},
+    )
+    compile: bool = Field(
+        False,
+        description="Compile the model at the start, which takes minutes and a C++ compiler.",
     )
     engine: EngineChoice = Field(
         EngineChoice.THREAD,
@@ -117,6 +128,12 @@ class WorkerSettings(ServiceSettings):
         description="Seconds that state outlives a broken stream, or stays pinned by a silent one.",
     )
 
+    @field_validator("pin_cores")
+    @classmethod
+    def _cores_are_numbers(cls, text: str) -> str:
+        parse_cores(text)
+        return text
+
     @field_validator("kv_memory")
     @classmethod
     def _memory_is_an_amount(cls, text: str) -> str:
@@ -134,6 +151,16 @@ class WorkerSettings(ServiceSettings):
     @classmethod
     def _expand_home(cls, path: Path) -> Path:
         return path.expanduser()
+
+    @property
+    def model_cores(self) -> frozenset[int]:
+        """`pin_cores` as numbers."""
+        return parse_cores(self.pin_cores)
+
+    @property
+    def model_threads(self) -> int:
+        """`threads`, or one for each core that is pinned; 0 leaves the choice to torch."""
+        return self.threads or len(self.model_cores)
 
     @property
     def kv_budget(self) -> MemoryBudget:

@@ -112,6 +112,7 @@ class EngineHost:
                 count_outputs=self._plan.count_outputs,
             )
             engine.loop.start()
+            engine.loop.request(partial(self._plan.settle, model)).result()
             self._loaded = engine
             self.outbox.put(Loaded(description))
             engine.loop.join()

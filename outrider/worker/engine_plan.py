@@ -15,11 +15,16 @@ LoadModel = Callable[[], tuple[Model, ModelDescription]]
 """Gives a warm model and what there is to say about it. Raises ModelLoadError."""
 
 
+def settled(model: Any) -> None:
+    """There is nothing left to do."""
+
+
 @dataclass(frozen=True, slots=True)
 class EnginePlan:
     """All of it can be pickled: functions are those of modules, or partial ones of those.
 
-    `count_outputs`: how many output tokens a result holds.
+    `count_outputs`: how many output tokens a result holds. `settle`: what is to be done with the
+    model on its thread, before it serves; it may raise ModelLoadError.
     """
 
     load: LoadModel
@@ -28,3 +33,4 @@ class EnginePlan:
     log_level: str
     log_format: str
     count_outputs: Callable[[Any], int] = no_outputs
+    settle: Callable[[Any], None] = settled

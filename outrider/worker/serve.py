@@ -23,7 +23,7 @@ from outrider.worker.engine import Engine, EngineOptions
 from outrider.worker.engine_plan import EnginePlan
 from outrider.worker.engine_process import ProcessLoop
 from outrider.worker.model_description import ModelDescription
-from outrider.worker.model_loading import load_worker_model
+from outrider.worker.model_loading import load_worker_model, settle_model
 from outrider.worker.server import WorkerKind, WorkerServer
 from outrider.worker.worker_loop import ThreadLoop, WorkerLoop
 
@@ -100,6 +100,7 @@ async def _start_loop(
             log_level=settings.log_level,
             log_format=settings.log_format,
             count_outputs=kind.count_outputs,
+            settle=partial(settle_model, settings),
         )
         return process, await process.start(plan)
     model, description = await in_daemon_thread(load, name="loading")
@@ -109,7 +110,9 @@ async def _start_loop(
         options=_options(settings),
         count_outputs=kind.count_outputs,
     )
-    return ThreadLoop(engine), description
+    loop = ThreadLoop(engine)
+    await engine.loop.call(partial(settle_model, settings, model))
+    return loop, description
 
 
 def _options(settings: WorkerSettings) -> EngineOptions:

@@ -178,6 +178,8 @@ def test_a_typing_error_is_told_with_the_nearest_name() -> None:
     [
         ("kv_memory", "lots", "auto, a share such as 0.9 or 30%, or bytes such as 8GiB or 512MiB"),
         ("kv_memory", "120%", "auto, a share such as 0.9 or 30%, or bytes such as 8GiB or 512MiB"),
+        ("pin_cores", "3-1", "processor cores such as 0, 0-3 or 0,2,4-7, each below 4096"),
+        ("compile", "perhaps", "true or false"),
         ("kv_block_size", "24", "one of 8, 16, 32, 64, 128"),
         ("kv_block_size", "x", "one of 8, 16, 32, 64, 128"),
         ("token_budget", "64", "a whole number, 128 to 1048576"),
@@ -199,6 +201,15 @@ def test_memory_for_kv_state_is_a_share_or_bytes() -> None:
     assert load_settings(TargetSettings).kv_budget == MemoryBudget()
     assert load_settings(TargetSettings, {"kv_memory": "30%"}).kv_budget.share == 0.3
     assert load_settings(DraftSettings, {"kv_memory": "2GiB"}).kv_budget.size == 2 << 30
+
+
+def test_a_model_has_a_thread_for_each_of_its_cores() -> None:
+    settings = load_settings(TargetSettings, {"pin_cores": "0-2,5"})
+    assert settings.model_cores == {0, 1, 2, 5}
+    assert settings.model_threads == 4
+    assert load_settings(TargetSettings, {"pin_cores": "0-2", "threads": 1}).model_threads == 1
+    assert load_settings(TargetSettings).model_cores == frozenset()
+    assert load_settings(TargetSettings).model_threads == 0
 
 
 def test_the_public_name_of_a_model_is_the_model_unless_set() -> None:
