@@ -26,9 +26,7 @@ def test_what_can_be_written(text: str, cores: set[int]) -> None:
     assert parse_cores(text) == cores
 
 
-@pytest.mark.parametrize(
-    "text", ["all", "-1", "3-1", "0-", "0,,1", "0;1", "4096", "1.5"]
-)
+@pytest.mark.parametrize("text", ["all", "-1", "3-1", "0-", "0,,1", "0;1", "4096", "1.5"])
 def test_what_cannot(text: str) -> None:
     with pytest.raises(ValueError, match="such as 0, 0-3"):
         parse_cores(text)
