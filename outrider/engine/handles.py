@@ -60,7 +60,7 @@ class HandleTable:
         loses; anything else gives new, empty state, named `new_id` if that is given: a handle is
         a hint. Raises Exhausted.
         """
-        now = self._expire()
+        now = self.expire()
         state = self._states.get(handle_id) if handle_id is not None else None
         if handle_id is not None and state is not None and state.scope == scope:
             state.sequence = state.sequence.hand_over()
@@ -100,7 +100,7 @@ class HandleTable:
         digest; one with other ids is cleared. Raises Exhausted, and InvalidRequest for a digest
         of no ids that is not one.
         """
-        now = self._expire()
+        now = self.expire()
         state = self._states.get(handle_id)
         if state is None or state.owner != owner:
             return StateLost(0)
@@ -124,7 +124,7 @@ class HandleTable:
 
     def lease(self, handle_id: str, *, owner: str) -> None:
         """Keeps the state of a stream that broke, for a while and while there is room."""
-        now = self._expire()
+        now = self.expire()
         state = self._states.get(handle_id)
         if state is None or state.owner != owner:
             return
@@ -137,7 +137,7 @@ class HandleTable:
 
     def status(self) -> HandleStatus:
         """Counts at this moment."""
-        self._expire()
+        self.expire()
         states = self._states.values()
         return HandleStatus(
             in_use=sum(state.pinned for state in states),
@@ -151,7 +151,7 @@ class HandleTable:
         state.owner, state.pinned, state.dropped, state.since = owner, True, False, now
         state.sequence.unpark()
 
-    def _expire(self) -> float:
+    def expire(self) -> float:
         """Unpins silent states and drops cached ones whose lease is over; the time now."""
         now = self._clock()
         for handle_id, state in list(self._states.items()):

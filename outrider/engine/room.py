@@ -11,6 +11,9 @@ from outrider.engine.live_work import LiveWork
 from outrider.engine.paged_sequence import Sequence
 from outrider.errors import Exhausted
 
+KEPT_SHARE = 16
+"""One block of so many, at most, is kept for growth."""
+
 
 class Room:
     """The room of one pool. A work whose sequence holds no blocks waits in line for them."""
@@ -67,6 +70,11 @@ class Room:
                 return True
 
     def _fits(self, work: LiveWork[Any]) -> bool:
-        sequence, available = work.sequence, self._pool.available
+        sequence, spare = work.sequence, self._pool.available - self._kept
         needed = sequence.blocks_needed(work.left)
-        return needed <= available or (needed - sequence.found_in_use(work.adoptable) <= available)
+        return needed <= spare or needed - sequence.found_in_use(work.adoptable) <= spare
+
+    @property
+    def _kept(self) -> int:
+        """Blocks for those that run to grow into: else who is admitted would soon give way."""
+        return min(len(self._pool.holders), self._pool.blocks // KEPT_SHARE)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from grpc import aio
 
+from outrider.engine.handles import HandleTable
 from outrider.engine.live_works import no_outputs
+from outrider.errors import PoolUnavailable
 from outrider.rpc.server import Listener, RpcServer
 from outrider.v1 import model_pb2, model_pb2_grpc
 from outrider.worker.engine import StartWork
@@ -77,9 +80,11 @@ class WorkerServer(Generic[JobT, ResultT]):
         self._watcher = asyncio.create_task(self._watch(loop))
 
     async def _watch(self, loop: WorkerLoop[JobT, ResultT]) -> None:
-        """A worker whose model loop has died says so."""
-        while loop.alive:  # noqa: ASYNC110 (the loop has no event to wait for)
+        """A worker whose model loop has died says so. Silent streams lose their pins in time."""
+        while loop.alive:
             await asyncio.sleep(LOOP_WATCH_INTERVAL_S)
+            with suppress(PoolUnavailable):
+                await loop.call(HandleTable.expire)
         await self.rpc.set_not_serving()
 
     async def stop(self, grace_s: float) -> None:

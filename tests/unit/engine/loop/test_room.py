@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from outrider.engine.loop import LoopOptions, ModelLoop
+from outrider.engine.room import KEPT_SHARE
 from outrider.errors import Exhausted
 from tests.unit.engine.loop.counting import GatedModel, Job, Loop, counting_on, result_of
 
@@ -146,6 +147,21 @@ async def test_the_newest_gives_way_to_an_older_one_that_grows(model: GatedModel
         # The model counts on from the last id, and both prompts end alike.
         assert (await second.result()).result == alone
         assert len(alone) == 40
+
+
+async def test_blocks_are_kept_for_those_that_run_to_grow_into() -> None:
+    model = GatedModel(blocks=2 * KEPT_SHARE)
+    async with started(model) as loop:
+        model.let_run()
+        large, small = Job(prompt(14, of=1)), Job(prompt(1, of=2))
+        await result_of(loop, large)
+        await result_of(loop, small)
+        newcomer = loop.submit(Job(prompt(16, of=3)))
+        await asyncio.sleep(0.05)
+        assert model.pool.available == 17
+        assert not newcomer.future.done()
+        await let_go(loop, small)
+        assert (await newcomer.result()).result == [2]
 
 
 async def test_who_sits_idle_gives_way_too(model: GatedModel) -> None:
