@@ -52,14 +52,20 @@ ENGINE_ROWS = (
     Benchmark("target_only", "The target alone", 320, target_only.measure),
     Benchmark("target_rounds", "Gathering", 80, target_only.measure_rounds),
     Benchmark("ttft_beside_prefill", "A short prompt beside a long one", 100, ttft.measure),
-    Benchmark("rollback_us", "Rollback", 10, kv_bookkeeping.measure_rollback),
-    Benchmark("handle_lookup_us", "Handles", 10, kv_bookkeeping.measure_lookup),
+    Benchmark("rollback_us", "Rollback", 2, kv_bookkeeping.measure_rollback),
+    Benchmark("handle_lookup_us", "Handles", 2, kv_bookkeeping.measure_lookup),
     Benchmark("sampling_share_batch_8", "Sampling of eight", 45, sampling.measure_batch),
     Benchmark("round_at_context", "Rounds at a context", 45, round_at_context.measure),
     Benchmark("prefix_reuse", "Prefix reuse", 90, prefix_reuse.measure),
-    Benchmark("compile_off_on", "Compilation", 150, settings_compared.measure_compile),
+    Benchmark("compile_off_on", "Compilation", 160, settings_compared.measure_compile),
     Benchmark("loop_thread_vs_process", "Place of the loop", 60, settings_compared.measure_loop),
-    Benchmark("loop_scripted", "Place of a fast model's loop", 150, engine_process.measure),
+    Benchmark(
+        "loop_scripted",
+        "Place of a fast model's loop",
+        60,
+        engine_process.measure,
+        {"counts": engine_process.COUNTS[-1:]},
+    ),
     Benchmark("limits", "What limits a forward", 60, limits.measure),
 )
 PARTS = (
@@ -102,6 +108,16 @@ PARTS = (
             {"contexts": (context,)},
         )
         for context in round_at_context.CONTEXTS
+    ),
+    *(
+        Benchmark(
+            f"loop_scripted_{count}",
+            "Place of a fast model's loop",
+            60,
+            engine_process.measure,
+            {"counts": (count,)},
+        )
+        for count in engine_process.COUNTS
     ),
     Benchmark("sampling_share", "Sampling", 25, sampling.measure, {"kinds": ("plain",)}),
 )

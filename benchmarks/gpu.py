@@ -32,6 +32,7 @@ from outrider.settings import LogFormat, LogLevel
 
 DEVICE = "cuda:0"
 DTYPE = "bfloat16"
+NETWORKS = (limits.EAGER, limits.COMPILED)
 DEEP = ((1, 4000), (8, 4000), (32, 2000))
 
 
@@ -63,7 +64,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _measures(subject: Subject) -> Sequence[tuple[str, Callable[[], Iterable[Row]]]]:
     dtypes = (subject.dtype,)
     return (
-        ("Limits", lambda: limits.measure(dtypes=dtypes, deep=DEEP, subject=subject)),
+        (
+            "Limits",
+            lambda: limits.measure(dtypes=dtypes, deep=DEEP, networks=NETWORKS, subject=subject),
+        ),
         ("Verifications", lambda: batched_verify.measure(dtypes=dtypes, subject=subject)),
         ("Rounds at a context", lambda: round_at_context.measure(subject=subject)),
         ("Sampling of eight", lambda: sampling.measure_batch(subject=subject)),

@@ -29,6 +29,7 @@ SHAPES = {"decode_1": (1, 1), "verify_1": (1, 5), "verify_8": (8, 5), "decode_64
 DEEP = ((1, 4000),)
 """Generations in a decode step that is compared with the bytes it reads, and their contexts."""
 READ_BYTES = 1 << 29
+EAGER, COMPILED = "eager", "compiled"
 RUNS, WARM_UPS = 10, 2
 PREFILL_SLICE = 500
 
@@ -37,10 +38,14 @@ def measure(
     *,
     dtypes: Sequence[str] = DTYPES,
     deep: Sequence[tuple[int, int]] = DEEP,
+    networks: Sequence[str] = (EAGER,),
     runs: int = RUNS,
     subject: Subject = EMBEDDED,
 ) -> Iterator[Row]:
-    """Rows of the machine, of the bare products, of the engine's forward, of what is not either."""
+    """Rows of the machine, of the bare products, of the engine's forward, of what is not either.
+
+    `networks`: EAGER, then COMPILED where a decode step is to be measured compiled too.
+    """
     transformers_logging.disable_progress_bar()
     torch.set_num_threads(subject.threads)
     bytes_per_s = read_bandwidth(subject.device, runs)
@@ -52,7 +57,7 @@ def measure(
         note=f"sum of {READ_BYTES >> 20} MiB; {subject.device}, {subject.threads} thread",
     )
     for dtype in dtypes:
-        yield from _rows(subject.of_dtype(dtype), bytes_per_s, deep, runs)
+        yield from _rows(subject.of_dtype(dtype), bytes_per_s, deep, networks, runs)
         print(f"  limits: {dtype}", file=sys.stderr, flush=True)
     yield _python_row(subject, runs)
 
@@ -82,7 +87,11 @@ def in_turns(
 
 @torch.inference_mode()
 def _rows(
-    subject: Subject, bytes_per_s: float, deep: Sequence[tuple[int, int]], runs: int
+    subject: Subject,
+    bytes_per_s: float,
+    deep: Sequence[tuple[int, int]],
+    networks: Sequence[str],
+    runs: int,
 ) -> Iterator[Row]:
     products = BareProducts(subject)
     loaded = load_model(
@@ -118,21 +127,27 @@ def _rows(
             against=f"its linear layers alone, {median(bare) * 1000:.1f} ms",
             note=f"{count} x {length} tokens after {CONTEXT}; {subject.note}",
         )
-    for count, context in deep:
-        # The state that a step reads: keys and values of all ids before it.
-        state_bytes = count * context * model.pool.block_bytes / model.pool.block_size
-        floor_s = (products.weight_bytes + state_bytes) / bytes_per_s
-        with _step(model, corpus, count=count, length=1, context=context) as step:
-            (whole,) = in_turns([step], subject.device, runs)
-        yield Row(
-            subject.row(f"limit_bytes_floor_{count}x{context}_{subject.dtype}"),
-            median(whole) * 1000,
-            "ms",
-            runs,
-            ratio=median(whole) / floor_s,
-            against=f"reading weights and KV state, {floor_s * 1000:.1f} ms",
-            note=f"one decode step of {count} after {context} tokens each; {subject.note}",
-        )
+    for network in networks:
+        tail = subject.dtype
+        if network == COMPILED:
+            model.compile()
+            tail = f"{subject.dtype}_{COMPILED}"
+        for count, context in deep:
+            # The state that a step reads: keys and values of all ids before it.
+            state_bytes = count * context * model.pool.block_bytes / model.pool.block_size
+            floor_s = (products.weight_bytes + state_bytes) / bytes_per_s
+            with _step(model, corpus, count=count, length=1, context=context) as step:
+                (whole,) = in_turns([step], subject.device, runs)
+            yield Row(
+                subject.row(f"limit_bytes_floor_{count}x{context}_{tail}"),
+                median(whole) * 1000,
+                "ms",
+                runs,
+                ratio=median(whole) / floor_s,
+                against=f"reading weights and KV state, {floor_s * 1000:.3g} ms",
+                note=f"one decode step of {count} after {context} tokens each, {network}; "
+                f"{subject.note}",
+            )
 
 
 def _python_row(subject: Subject, runs: int) -> Row:

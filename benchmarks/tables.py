@@ -23,7 +23,7 @@ TABLES: dict[str, Sequence[str]] = {
         r"handle_lookup_us",
         r"sampling_share.*",
         r"compile_off_on_\d+",
-        r"loop_thread_vs_process_\d+",
+        r"loop_thread_vs_process_.*",
     ),
     "limits": (r"limit_.*",),
     "gpu": (r"gpu_.*",),
