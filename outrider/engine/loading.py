@@ -20,8 +20,9 @@ from outrider.engine.kv_layout_probe import probe_kv_layout
 from outrider.engine.kv_pool import KvLayout, KvPool
 from outrider.engine.layer_check import check_layers
 from outrider.engine.load_error import ModelLoadError
-from outrider.engine.model_files import ModelFiles, Role, find_model_files
+from outrider.engine.model_files import ModelFiles, find_model_files
 from outrider.engine.number_type import choose_device, choose_number_type, number_type_name
+from outrider.engine.role import Role
 from outrider.engine.special_ids import bos_token_id, eos_token_ids, tokenizer_size
 from outrider.engine.threads import configure_threads
 from outrider.engine.transformers_model import TransformersModel, head_rows

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from huggingface_hub import snapshot_download
 
@@ -14,8 +13,7 @@ from outrider.engine.embedded import embedded_folder
 from outrider.engine.file_digest import digest_files
 from outrider.engine.gguf_file import save_gguf_tokenizer
 from outrider.engine.load_error import ModelLoadError
-
-Role = Literal["target", "draft"]
+from outrider.engine.role import Role
 
 EMBEDDED = "embedded"
 GGUF_SUFFIX = ".gguf"

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import structlog
 
 from outrider.engine.compiler import keep_compiled_in
-from outrider.engine.loading import load_model
-from outrider.engine.model_files import Role
+from outrider.engine.role import Role
 from outrider.engine.threads import pin_thread
-from outrider.engine.transformers_model import TransformersModel
 from outrider.engine.warm_up import warm_up
 from outrider.settings import WorkerSettings
 from outrider.worker.model_description import ModelDescription
 from outrider.worker.tokenizer_files import read_tokenizer_files
+
+if TYPE_CHECKING:
+    from outrider.engine.transformers_model import TransformersModel
 
 WARM_UP_ROWS = 5
 COMPILED = "compiled"
@@ -28,6 +31,9 @@ def load_worker_model(
 
     The calling thread stays on the model's cores.
     """
+    # Slow to import, and of no use to a worker whose model is in another process.
+    from outrider.engine.loading import load_model
+
     pin_thread(settings.model_cores)
     loaded = load_model(
         settings.model,

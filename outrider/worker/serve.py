@@ -12,7 +12,7 @@ import structlog
 
 from outrider import telemetry
 from outrider.engine.loop_options import LoopOptions
-from outrider.engine.model_files import Role
+from outrider.engine.role import Role
 from outrider.rpc.background import in_daemon_thread, leave_at_once
 from outrider.rpc.ready import announce
 from outrider.rpc.server import Listener, stop_signal
