@@ -43,6 +43,7 @@ class TargetSession:
         self._call: VerifyCall | None = None
         self._kept_length = 0
         self._number = 0
+        self._first_number = 0
         self._runs_until: int | None = None
         self.replays = 0
 
@@ -73,12 +74,11 @@ class TargetSession:
                 if asking:
                     await self._ask(call, prefix, draft_tokens, trace=trace, further=further)
                 answer = await self._read(call)
-                asking = answer.round_number == self._number
                 if answer.HasField("verdict"):
                     if self._take(answer, prefix):
                         return answer.verdict
-                    asking = asking and answer.verdict.done
-                elif asking:
+                    asking = not self.running
+                elif asking := answer.round_number == self._number:
                     self._kept_length = answer.state_lost.kept_length
                     self.replays += 1
                     lost += 1
@@ -117,6 +117,8 @@ class TargetSession:
     ) -> None:
         decode_tokens = min(self._run_credit, further)
         self._number += 1
+        if not (self.running and decode_tokens):
+            self._first_number = self._number
         base_length = min(self._kept_length, len(prefix) - 1)
         message = target_pb2.VerifyRequest(
             round=target_pb2.VerifyRound(
@@ -134,12 +136,14 @@ class TargetSession:
         self._runs_until = len(prefix) + 1 + decode_tokens if decode_tokens else None
 
     async def _read(self, call: VerifyCall) -> target_pb2.VerifyResponse:
-        """The next verdict or loss of state, of this round or an earlier one."""
+        """The next verdict or loss of state, of this round or an earlier one of its run."""
         while True:
             answer = await call.read()
             if not isinstance(answer, target_pb2.VerifyResponse):
                 raise PoolUnavailable("the target ended the stream", retry_after_s=1.0)
             kind = answer.WhichOneof("answer")
+            if answer.round_number < self._first_number:
+                continue
             if kind in ("verdict", "state_lost"):
                 return answer
             if kind != "progress" and answer.round_number == self._number:
@@ -149,17 +153,19 @@ class TargetSession:
         """Whether the verdict decides what follows `prefix`; remembers what it says of the state.
 
         In a run the position decides, whatever round brought the verdict: one that was to prolong
-        the run, but came after its end, is answered from where it began, with repeats.
+        the run, but came after its end, is answered from where it began, with repeats. Where a
+        repeat was decided otherwise, as it may be when others share its forward, what comes after
+        it does not follow `prefix`: the run is given up.
         """
-        verdict, latest = answer.verdict, answer.round_number == self._number
-        in_run = self._runs_until is not None
-        if not (latest or in_run):
-            return False
+        verdict, in_run = answer.verdict, self.running
+        length, token_ids = verdict.handle.length, list(verdict.output_token_ids)
         if verdict.handle.replica_id != self._replica_id:
             raise PoolUnavailable("the target was restarted", retry_after_s=1.0)
-        self._kept_length = verdict.handle.length
-        if latest and verdict.done:
-            self._runs_until = None
-        if in_run and verdict.handle.length > len(prefix):
+        self._kept_length = length
+        if in_run and length > len(prefix):
             raise InternalFailure("the target left out a token")
-        return not in_run or verdict.handle.length == len(prefix)
+        repeats = in_run and length < len(prefix)
+        ended = answer.round_number == self._number and verdict.done
+        if ended or (repeats and token_ids != prefix.token_ids[length : length + len(token_ids)]):
+            self._runs_until = None
+        return not repeats

@@ -119,6 +119,20 @@ async def test_repeats_of_a_top_up_that_came_too_late_are_passed_over() -> None:
     assert len(target.rounds) == 2
 
 
+async def test_nothing_is_taken_of_a_run_that_decided_a_repeat_otherwise() -> None:
+    script = (
+        [token(1, 3 + n, 10 + n, done=n == 8) for n in range(9)],
+        # Too late, and begun anew: after other ids than those that are committed.
+        [token(2, 8, 15), token(2, 9, 99), *(token(2, 10 + n, 100 + n) for n in range(5))],
+        [token(3, 12 + n, 19 + n, done=n == 3) for n in range(4)],
+    )
+    async with session_with(*script) as (session, target):
+        assert await decode(session, 13) == list(range(10, 23))
+    last = target.rounds[-1]
+    assert (last.number, last.base_length) == (3, 9)
+    assert list(last.committed_token_ids) == [16, 17, 18]
+
+
 async def test_state_lost_in_a_run_is_replayed_from_what_is_kept() -> None:
     script = (
         [token(1, 3, 10), token(1, 4, 11), lost(1, kept=0)],
