@@ -48,20 +48,23 @@ async def _measure(
     contexts: Sequence[int], runs: int, subject: Subject
 ) -> dict[int, dict[str, list[Timed]]]:
     corpus = Corpus(subject.folder)
-    found: dict[int, dict[str, list[Timed]]] = {}
-    async with running_engine(subject) as engine:
-        for context in contexts:
-            async with engine.generation() as generation:
-                text = corpus.take(context + 1 + DRAFT_LENGTH)
-                await generation.read(text[:context])
-                generation.prefix.extend(text[context : context + 1])
-                drafts = generation.drafts(text[context + 1 :])
-                kinds: dict[str, list[Timed]] = {"round": [], "decode": []}
-                for _ in range(WARM_UPS + runs):
-                    kinds["round"].append(await generation.verify(drafts))
-                    kinds["decode"].append(await generation.verify(()))
-                found[context] = {kind: timed[WARM_UPS:] for kind, timed in kinds.items()}
-            print(f"  round at context: {context}", file=sys.stderr, flush=True)
+    found: dict[int, dict[str, list[Timed]]] = {
+        context: {kind: [] for kind in WHAT} for context in contexts
+    }
+    async with running_engine(subject) as engine, engine.generations(len(contexts)) as generations:
+        drafts = []
+        for context, generation in zip(contexts, generations, strict=True):
+            text = corpus.take(context + 1 + DRAFT_LENGTH)
+            await generation.read(text[:context])
+            generation.prefix.extend(text[context : context + 1])
+            drafts.append(generation.drafts(text[context + 1 :]))
+        for run in range(WARM_UPS + runs):
+            for context, generation, tokens in zip(contexts, generations, drafts, strict=True):
+                round_, decode = await generation.verify(tokens), await generation.verify(())
+                if run >= WARM_UPS:
+                    found[context]["round"].append(round_)
+                    found[context]["decode"].append(decode)
+    print("  round at context: measured", file=sys.stderr, flush=True)
     return found
 
 
