@@ -116,6 +116,9 @@ async def run_rounds(
                     live = None
                 else:
                     live.since = time.monotonic()
+                    if arrival is None or waiting is not None:
+                        # It may not have begun when it was asked before.
+                        await work.end_soon()
             elif live is not None and not finished:
                 yield StillWorking(live.round, int((time.monotonic() - live.since) * 1000))
             if arrival is not None and arrival in finished:

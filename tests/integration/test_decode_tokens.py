@@ -215,6 +215,29 @@ async def test_a_half_close_ends_a_run() -> None:
         assert (now.handles_in_use, now.kv_blocks_in_use, now.open_streams) == (0, 0, 0)
 
 
+async def test_a_run_that_has_not_begun_when_its_stream_ends_is_short() -> None:
+    async with serving(table(step_time_s=0.1)) as channel:
+        busy, stream = await opened(channel), await opened(channel)
+        await busy.send(verify_round(1, PROMPT, decode=1))
+        await asyncio.sleep(0.03)
+        await stream.send(verify_round(1, PROMPT, decode=1000))
+        await stream.call.done_writing()
+        assert len(await read_run(stream)) < 5
+
+
+async def test_a_run_that_begins_after_the_end_of_its_stream_is_short() -> None:
+    async with serving(slow()) as channel:
+        stream = await opened(channel)
+        await stream.send(verify_round(1, PROMPT, decode=1000))
+        await read(stream)
+        await stream.send(verify_round(2, [*PROMPT, 0, 0], base=1, decode=1000))
+        await stream.call.done_writing()
+        await read_run(stream)
+        answers = await read_run(stream)
+        assert answers[0].round_number == 2
+        assert len(answers) < 20
+
+
 async def test_a_cancelled_run_leaves_nothing() -> None:
     model = slow()
     async with serving(model) as channel:
