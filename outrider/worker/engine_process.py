@@ -219,7 +219,7 @@ class ProcessLoop(Generic[JobT, ResultT]):
 
 
 def _spawn(end: socket.socket) -> subprocess.Popen[bytes]:
-    """A fresh interpreter with one end of the socket.
+    """A fresh interpreter with one end of the socket; it imports nothing from the working folder.
 
     It inherits a mask that blocks the signals of a Ctrl-C and of an orderly stop, so that none
     reaches it before its worker has drained; what it is to end by is the end of the socket.
@@ -228,7 +228,7 @@ def _spawn(end: socket.socket) -> subprocess.Popen[bytes]:
     before = signal.pthread_sigmask(signal.SIG_BLOCK, stops)
     try:
         return subprocess.Popen(  # noqa: S603
-            [sys.executable, "-m", CHILD, str(end.fileno())],
+            [sys.executable, "-P", "-m", CHILD, str(end.fileno())],
             stdin=subprocess.DEVNULL,
             pass_fds=[end.fileno()],
         )
