@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from outrider.engine.handles import HandleTable
-from outrider.errors import InvalidRequest
+from outrider.errors import InvalidRequest, PoolUnavailable
 from outrider.v1 import common_pb2
 from outrider.worker.runtime import Runtime
 
@@ -107,6 +107,11 @@ async def bound_handle(
 
 def _let_go(runtime: Runtime[Any, Any], action: LeaseState) -> None:
     """Hands the action to the model thread without waiting: the caller is being cancelled."""
-    task = asyncio.ensure_future(runtime.on_model_thread(action))
+
+    async def act() -> None:
+        with suppress(PoolUnavailable):  # With the model thread, all its states are gone.
+            await runtime.on_model_thread(action)
+
+    task = asyncio.create_task(act())
     runtime.background.add(task)
     task.add_done_callback(runtime.background.discard)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import subprocess
@@ -49,7 +50,9 @@ async def ended(pid: int) -> None:
     raise AssertionError(f"process {pid} goes on")
 
 
-async def test_a_process_that_is_killed_ends_its_streams_and_the_worker_says_so() -> None:
+async def test_a_process_that_is_killed_ends_its_streams_and_the_worker_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     server = await start_worker_process(KIND, SLOW)
     loop = server.runtime.loop
     assert isinstance(loop, ProcessLoop)
@@ -84,6 +87,9 @@ async def test_a_process_that_is_killed_ends_its_streams_and_the_worker_says_so(
             await asyncio.sleep(0.02)
         assert answer.status == health_pb2.HealthCheckResponse.NOT_SERVING
     await server.stop(0)
+    gc.collect()
+    await asyncio.sleep(0)
+    assert not [record for record in caplog.records if record.name == "asyncio"]
 
 
 async def test_what_only_an_action_can_raise_stays_in_the_log_and_the_end_is_quick() -> None:
@@ -122,6 +128,16 @@ async def test_a_model_that_cannot_be_loaded_is_a_load_error(build: Any, reason:
         await loop.start(process_plan(KIND, build))
     assert not loop.alive
     assert not runs(loop.pid)
+
+
+async def test_nothing_is_imported_from_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "structlog.py").write_text("raise SystemExit(3)")
+    monkeypatch.chdir(tmp_path)
+    loop: ProcessLoop[Any, Any] = ProcessLoop()
+    await loop.start(process_plan(KIND, SLOW))
+    await loop.close()
 
 
 async def test_giving_up_a_start_ends_the_process() -> None:
