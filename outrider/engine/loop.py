@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from functools import partial
 from typing import Generic, TypeVar
 
 import structlog
@@ -152,9 +151,14 @@ class ModelLoop(Generic[JobT, ResultT]):
 
     def forget(self, stream: str) -> None:
         """Says that a stream has ended. For any thread, any number of times."""
-        self._inbox.forget(stream)
+
+        def act() -> None:
+            self._inbox.forget(stream)
+            self._batch.forget(stream)
+
+        # Not before the forward in progress: that may still answer the stream.
         with suppress(PoolUnavailable):
-            self._inbox.post_call(partial(self._batch.forget, stream))
+            self._inbox.post_call(act)
 
     async def call(self, action: Callable[[], AnswerT]) -> AnswerT:
         """Runs a quick action on the model thread between two forwards, before queued jobs.

@@ -15,7 +15,15 @@ from outrider.engine.loop import LoopOptions, ModelLoop, NoGathering, WaitForRet
 from outrider.engine.model import Chunk
 from outrider.engine.work import Answer, Work
 from outrider.testing.scripted import ScriptedModel
-from tests.unit.engine.loop.counting import CONTEXT, VOCABULARY, GatedModel, Job, Loop, logits
+from tests.unit.engine.loop.counting import (
+    CONTEXT,
+    VOCABULARY,
+    GatedModel,
+    Job,
+    Loop,
+    counting_on,
+    logits,
+)
 
 GENERATIONS = 6
 DRAFT_LENGTH = 5
@@ -146,6 +154,22 @@ async def test_generations_that_come_back_are_waited_for() -> None:
         await loop.call(lambda: None)
         assert gathering.until < 0.0, "all have ended"
         await asyncio.wait_for(loop.submit(1).result(), timeout=10)
+
+
+async def test_nothing_is_kept_of_a_stream_that_ends_within_a_forward() -> None:
+    gathering, model = WaitForReturns(), GatedModel()
+    loop: Loop = ModelLoop(model, counting_on(model), gathering=gathering)
+    loop.start()
+    try:
+        ticket = loop.submit(Job([1]), stream="a")
+        await model.wait_until_running()
+        ticket.abandon()
+        loop.forget("a")
+        model.let_run()
+        await loop.call(lambda: None)
+        assert vars(gathering) == vars(WaitForReturns())
+    finally:
+        await loop.close()
 
 
 async def test_a_row_has_a_price_once_steps_of_several_sizes_ran() -> None:
