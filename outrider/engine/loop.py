@@ -169,11 +169,12 @@ class ModelLoop(Generic[JobT, ResultT]):
         return await asyncio.shield(asyncio.wrap_future(self.request(action)))
 
     def request(self, action: Callable[[], AnswerT]) -> Future[AnswerT]:
-        """As `call`, for any thread."""
+        """As `call`, for any thread. It does not run if its future is cancelled before."""
         answer: Future[AnswerT] = Future()
 
         def act() -> None:
-            answer.set_running_or_notify_cancel()
+            if not answer.set_running_or_notify_cancel():
+                return
             try:
                 answer.set_result(action())
             except Exception as error:

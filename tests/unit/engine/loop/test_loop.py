@@ -110,6 +110,17 @@ async def test_a_call_runs_though_its_caller_is_cancelled(loop: Loop, model: Gat
     assert await asyncio.to_thread(ran.wait, 30)
 
 
+async def test_a_cancelled_request_does_not_run(loop: Loop, model: GatedModel) -> None:
+    ticket = loop.submit(Job([1]))
+    await model.wait_until_running()
+    ran = threading.Event()
+    assert loop.request(ran.set).cancel()
+    model.let_run()
+    await ticket.result()
+    assert await loop.call(lambda: 5) == 5
+    assert not ran.is_set()
+
+
 async def test_many_generations_at_once_give_each_its_own(loop: Loop, model: GatedModel) -> None:
     model.let_run(10_000)
     done = await asyncio.gather(
