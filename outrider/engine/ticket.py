@@ -138,7 +138,10 @@ class Ticket(Generic[ResultT]):
     def abandon(self) -> None:
         """Says that nobody wants the answers; the work ends before the next forward."""
         self._abandoned = True
-        self._future.cancel()
+        cancelled = self._future.cancel()
+        if not cancelled and self._on_abandoned is not None:
+            # An answer lies there, so that no future tells it.
+            self._on_abandoned(self)
 
     @property
     def abandoned(self) -> bool:

@@ -97,6 +97,17 @@ async def test_a_job_is_abandoned_though_an_answer_lies_there(ticket: Ticket[int
         await ticket.future
 
 
+async def test_whoever_has_to_know_is_told_of_an_end_though_an_answer_lies_there() -> None:
+    told: list[Ticket[int]] = []
+    for answers in (0, 1):
+        ticket: Ticket[int] = Ticket(always, on_abandoned=told.append)
+        for _ in range(answers):
+            ticket.hand_in(answer(1))
+        ticket.abandon()
+        await asyncio.sleep(0)
+        assert told.pop() is ticket
+
+
 def test_a_closed_event_loop_is_no_harm() -> None:
     async def make() -> Ticket[int]:
         return Ticket(always)
