@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from outrider.engine.load_error import ModelLoadError
 from outrider.memory_budget import MemoryBudget
 
 AUTO_SHARE_OF_PROCESSORS = 0.25
@@ -29,9 +30,12 @@ def kv_pool_bytes(
 
     A share is one of the memory beside the weights. `context_bytes`: KV state of one sequence as
     long as the context. By itself (`auto`) a pool takes 25 % beside the weights on a CPU and 85 %
-    on an accelerator, and no more than 64 full contexts need.
+    on an accelerator, and no more than 64 full contexts need. Raises ModelLoadError for more bytes
+    than the machine has, which its system would promise all the same.
     """
     if budget.size is not None:
+        if device.type == "cpu" and budget.size > (most := machine_memory()):
+            raise ModelLoadError(f"kv_memory: {budget.size} bytes, and there are {most} in all")
         return budget.size
     free = memory_beside_weights(device, weights_bytes=weights_bytes)
     if budget.share is not None:

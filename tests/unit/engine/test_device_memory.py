@@ -9,6 +9,7 @@ import torch
 
 from outrider.engine import device_memory
 from outrider.engine.device_memory import kv_pool_bytes, machine_memory
+from outrider.engine.load_error import ModelLoadError
 from outrider.memory_budget import MemoryBudget
 
 CPU = torch.device("cpu")
@@ -32,6 +33,12 @@ def pool(text: str, *, weights: int = 0, context: int = GIB) -> int:
 
 def test_bytes_are_taken_as_they_are() -> None:
     assert pool("3GiB", weights=100 * GIB) == 3 * GIB
+
+
+def test_more_bytes_than_there_are_are_refused() -> None:
+    assert pool("16GiB") == 16 * GIB
+    with pytest.raises(ModelLoadError, match="kv_memory: 17179869185 bytes"):
+        pool(str(16 * GIB + 1))
 
 
 def test_a_share_is_one_of_what_the_weights_leave() -> None:
