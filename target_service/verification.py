@@ -113,17 +113,7 @@ def _run(
 def _judge_round(job: VerifyJob, *, model: Model, sequence: Sequence) -> Work[VerdictResult]:
     terms = job.terms
     position = job.base_length + len(job.committed_token_ids)
-    digest = job.prefix_digest
-    for token_id in job.committed_token_ids:
-        digest = extend_digest(digest, token_id)
-    invalid = check_drafts(
-        job.drafts,
-        position=position,
-        digest=digest,
-        draft_seed=derive_seed(Purpose.DRAFT, seed=terms.seed, choice_index=terms.choice_index),
-        vocabulary_size=model.vocabulary_size,
-        greedy=terms.options.greedy,
-    )
+    invalid = _check(job, position, model.vocabulary_size) if job.drafts else None
     drafts = () if invalid else job.drafts
     draft_ids = [draft.token_id for draft in drafts]
     rows = yield Chunk(
@@ -146,10 +136,24 @@ def _judge_round(job: VerifyJob, *, model: Model, sequence: Sequence) -> Work[Ve
         seed=terms.seed,
         choice_index=terms.choice_index,
         position=position,
-        digest=digest,
+        digest=sequence.prefix.digest(position),
         want_bonus=job.want_bonus or not drafts,
         stop_token_ids=terms.options.stop_token_ids,
     )
     kept_length = position + judgement.accepted
     sequence.rollback(kept_length)
     return VerdictResult(judgement.accepted, judgement.output_token_ids, kept_length, invalid)
+
+
+def _check(job: VerifyJob, position: int, vocabulary_size: int) -> InvalidDraft | None:
+    terms, digest = job.terms, job.prefix_digest
+    for token_id in job.committed_token_ids:
+        digest = extend_digest(digest, token_id)
+    return check_drafts(
+        job.drafts,
+        position=position,
+        digest=digest,
+        draft_seed=derive_seed(Purpose.DRAFT, seed=terms.seed, choice_index=terms.choice_index),
+        vocabulary_size=vocabulary_size,
+        greedy=terms.options.greedy,
+    )
