@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from outrider.engine.handles import HandleTable
-from outrider.prefix import extend_digest
 from outrider.v1 import target_pb2
 
 ENDED = 0
@@ -24,40 +23,45 @@ class DecodingRun:
 
     def __init__(self, message: target_pb2.VerifyRound) -> None:
         self._base_length = message.base_length
-        self._token_ids: list[int] = []
-        self._digests = [message.prefix_digest]
-        self.extend(message.committed_token_ids)
+        self._token_ids = list(message.committed_token_ids)
 
     def extend(self, token_ids: Sequence[int]) -> None:
         """Adds ids that were answered."""
-        for token_id in token_ids:
-            self._token_ids.append(token_id)
-            self._digests.append(extend_digest(self._digests[-1], token_id))
+        self._token_ids += token_ids
 
     def agrees(self, message: target_pb2.VerifyRound) -> bool:
-        """Whether that round only asks the run to go on."""
+        """Whether that round only asks the run to go on, if the ids before its base agree too."""
         start = message.base_length - self._base_length
         committed = list(message.committed_token_ids)
         return (
             not message.draft_tokens
             and message.want_bonus
-            and 0 <= start < len(self._digests)
-            and message.prefix_digest == self._digests[start]
+            and bool(committed)
+            and 0 <= start <= len(self._token_ids)
             and committed == self._token_ids[start : start + len(committed)]
         )
 
 
 @dataclass(frozen=True, slots=True)
 class RaiseLimit:
-    """Lets a stream's run go on up to a length, if it is still under way."""
+    """Lets a stream's run go on up to a length, if it is still under way.
 
+    The state must agree with the round's base. Its digests are at hand on the model thread only:
+    anew, those of a long prompt would take longer than the event loop may.
+    """
+
+    handle_id: str
     owner: str
+    base_length: int
+    prefix_digest: int
     until_length: int
 
     def __call__(self, handles: HandleTable) -> bool:
-        """Runs on the model thread; whether there is a run."""
+        """Runs on the model thread; whether there is such a run."""
         limit = handles.run_limits.get(self.owner)
-        if limit is None:
+        if limit is None or not handles.agrees(
+            self.handle_id, base_length=self.base_length, prefix_digest=self.prefix_digest
+        ):
             return False
         handles.run_limits[self.owner] = max(limit, self.until_length)
         return True

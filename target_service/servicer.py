@@ -112,7 +112,14 @@ class VerifyHandler(
         """Raises the limit of the run under way, if that is what the round asks for."""
         if self._run is None or not self._run.agrees(message):
             return False
-        return await self._runtime.on_model_thread(RaiseLimit(binding.owner, until_length(message)))
+        raise_limit = RaiseLimit(
+            binding.handle_id,
+            binding.owner,
+            base_length=message.base_length,
+            prefix_digest=message.prefix_digest,
+            until_length=until_length(message),
+        )
+        return await self._runtime.on_model_thread(raise_limit)
 
     async def end_soon(self, binding: Binding) -> None:
         """Ends the run under way, if there is one, at its next token."""

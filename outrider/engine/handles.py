@@ -116,6 +116,13 @@ class HandleTable:
         state.sequence.rollback(base_length)
         return state.sequence
 
+    def agrees(self, handle_id: str, *, base_length: int, prefix_digest: int) -> bool:
+        """Whether the state's first `base_length` ids are there and have that digest."""
+        state = self._states.get(handle_id)
+        if state is None or state.length < base_length:
+            return False
+        return state.sequence.prefix.digest(base_length) == prefix_digest
+
     def release(self, handle_id: str, *, owner: str) -> None:
         """Gives back the state of a stream that ended in order. Another owner's stays."""
         state = self._states.get(handle_id)

@@ -255,3 +255,13 @@ def test_a_preempted_state_is_lost_and_its_stream_begins_again(clock: Clock) -> 
     attached(table, handle_id, [1, 2, 3]).preempt()
     assert attach(table, handle_id, [1, 2, 3]) == StateLost(0)
     assert attached(table, handle_id, []).adopt([1, 2, 3]) == 2
+
+
+def test_a_state_agrees_with_the_digest_of_ids_that_it_has(table: HandleTable) -> None:
+    handle_id = table.open(None, owner="a", scope=SCOPE)
+    sequence = attach(table, handle_id, [])
+    assert isinstance(sequence, Sequence)
+    read(sequence, [5, 6, 7])
+    for base, agrees in (([], True), ([5, 6], True), ([5, 9], False), ([5, 6, 7, 8], False)):
+        assert agrees is table.agrees(handle_id, base_length=len(base), prefix_digest=digest(base))
+    assert not table.agrees("another", base_length=0, prefix_digest=EMPTY_DIGEST)
