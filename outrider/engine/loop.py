@@ -239,7 +239,7 @@ class ModelLoop(Generic[JobT, ResultT]):
         while call := self._inbox.take_call():
             with suppress(BaseException):  # Its caller has the error.
                 call()
-        for submission in self._inbox.take_jobs():
-            if self._unbegun.take(submission.ticket):
-                submission.ticket.fail(gone())
         self._batch.fail_all(gone())
+        # Jobs in the inbox, and those that were taken out of it when the thread ended.
+        while ticket := self._unbegun.take_any():
+            ticket.fail(gone())

@@ -33,3 +33,10 @@ class Unbegun:
         except KeyError:
             return False
         return True
+
+    def take_any(self) -> AnswersTo[Any] | None:
+        """Takes one out; None if there is none."""
+        try:
+            return self._tickets.pop()
+        except KeyError:
+            return None

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from outrider.engine.loop import ModelLoop, Withdrawn
+from outrider.engine.work import Work
 from outrider.errors import (
     PoolUnavailable,
 )
@@ -132,6 +133,25 @@ async def test_a_thread_that_dies_is_seen_and_leaves_nobody_waiting(
     with pytest.raises(PoolUnavailable):
         await dying
     assert not loop.alive
+
+
+async def test_who_came_with_a_job_that_ends_the_thread_is_told(model: GatedModel) -> None:
+    def start(job: Job) -> Work[list[int]]:
+        if not job.prompt:
+            raise SystemExit
+        return counting_on(model)(job)
+
+    loop: Loop = ModelLoop(model, start)
+    loop.start()
+    first = loop.submit(Job([1]))
+    await model.wait_until_running()
+    tickets = [loop.submit(Job(prompt)) for prompt in ([1], [], [1])]
+    model.let_run()
+    assert (await first.result()).result == [2]
+    for ticket in tickets:
+        with pytest.raises(PoolUnavailable):
+            await asyncio.wait_for(ticket.result(), timeout=10)
+    assert loop.queue_depth == 0
 
 
 async def test_work_on_state_that_was_taken_over_ends(loop: Loop, model: GatedModel) -> None:
