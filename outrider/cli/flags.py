@@ -60,7 +60,7 @@ def _parameters(kind: type[ServiceSettings]) -> Iterator[inspect.Parameter]:
     for name, field in kind.model_fields.items():
         is_switch = field.annotation is bool
         option = typer.Option(
-            flag_name(name),
+            _switch(name) if is_switch and field.default else flag_name(name),
             metavar=None if is_switch else _metavar(field),
             help=_help(name, field),
             show_default=False,
@@ -69,6 +69,11 @@ def _parameters(kind: type[ServiceSettings]) -> Iterator[inspect.Parameter]:
         yield inspect.Parameter(
             name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
         )
+
+
+def _switch(field_name: str) -> str:
+    """The flags of what is on by default, so that it can be turned off."""
+    return f"{flag_name(field_name)}/{flag_name('no_' + field_name)}"
 
 
 def _metavar(field: FieldInfo) -> str:
@@ -85,7 +90,9 @@ def _help(name: str, field: FieldInfo) -> str:
     default = field.get_default()
     if isinstance(default, Enum):
         default = default.value
-    if field.annotation is not bool and default not in (None, ""):
+    if default is True:
+        facts.append("default on")
+    elif default is not False and default not in (None, ""):
         facts.append(f"default {default}")
     return f"{field.description} [{'; '.join(facts)}]"
 

@@ -35,6 +35,15 @@ def test_a_flag_wins_over_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found[0].threads, found[0].model, found[0].insecure) == (2, "elsewhere", True)
 
 
+def test_what_is_on_by_default_can_be_turned_off() -> None:
+    shown = CliRunner().invoke(app, ["serve", "target", "--help"], env={"COLUMNS": "300"}).stdout
+    assert "OUTRIDER_GATHER; default on" in shown
+    words = ["serve", "target", "--no-gather", "--kv-memory", "plenty"]
+    refused = CliRunner().invoke(app, words).output
+    assert "No such option" not in refused
+    assert "--kv-memory=plenty" in refused
+
+
 @pytest.mark.parametrize(
     ("module", "absent"),
     [
