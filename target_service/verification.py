@@ -122,12 +122,16 @@ def _judge_round(job: VerifyJob, *, model: Model, sequence: Sequence) -> Work[Ve
         rows=len(drafts) + 1,
         final=len(job.committed_token_ids),
     )
+    want_bonus = job.want_bonus or not drafts
+    if len(rows) <= len(drafts):
+        # The model goes wrong behind a draft token, which may well be rejected.
+        drafts, want_bonus = drafts[: len(rows)], False
     probs = target_probs(
         rows,
         terms.options,
         columns=model.columns,
         token_ids=sequence.prefix.token_ids[:position],
-        draft_token_ids=draft_ids,
+        draft_token_ids=draft_ids[: len(rows) - 1],
         prompt_length=terms.prompt_length,
     )
     judgement = judge(
@@ -137,7 +141,7 @@ def _judge_round(job: VerifyJob, *, model: Model, sequence: Sequence) -> Work[Ve
         choice_index=terms.choice_index,
         position=position,
         digest=sequence.prefix.digest(position),
-        want_bonus=job.want_bonus or not drafts,
+        want_bonus=want_bonus,
         stop_token_ids=terms.options.stop_token_ids,
     )
     kept_length = position + judgement.accepted

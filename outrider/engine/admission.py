@@ -42,10 +42,18 @@ class WaitingLine(Generic[WorkT]):
     def __contains__(self, work: object) -> bool:
         return work in self._places
 
-    @property
-    def first(self) -> WorkT | None:
-        """Whose turn it is."""
-        return min(self._places.values()).work if self._places else None
+    def in_turn(self) -> list[WorkT]:
+        """All, in the order of their turns."""
+        return [place.work for place in sorted(self._places.values())]
+
+    def may_be_passed(self, work: WorkT, now: float) -> bool:
+        """Whether others that fit go first for now.
+
+        One that lost its state is often long: it does not hold the others up, for as long as a
+        new one would wait. From then on everybody waits for it.
+        """
+        place = self._places[work]
+        return not place.new and now - place.since < self._wait_s
 
     @property
     def deadline(self) -> float | None:

@@ -167,19 +167,22 @@ class Batch(Generic[ResultT]):
             rows = self._model.forward(list(parts.values()))
             sound = _sound(rows)
         except Exception as error:
+            if isinstance(error, torch.AcceleratorError):
+                # Raises again if the device is lost for good, which ends the thread.
+                torch.accelerator.synchronize()
             failure = reported(error)
             for work in parts:
                 self._spoilt(work, failure)
             return False
         ended = time.perf_counter()
         self.forwards += 1
-        for (work, part), part_rows, is_sound in zip(parts.items(), rows, sound, strict=True):
+        for (work, part), part_rows, count in zip(parts.items(), rows, sound, strict=True):
             work.served = self.forwards
             if work.stream:
                 self._served[work.stream] = self.forwards
             work.note_forward(began=began, ended=ended, batch_size=len(parts))
-            if is_sound:
-                self._works.advance(work, partial(work.forwarded, part, part_rows))
+            if count or not part.rows:
+                self._works.advance(work, partial(work.forwarded, part, part_rows[:count]))
             else:
                 self._spoilt(work, NumericalFailure("the model gave NaN or infinite logits"))
         return True
@@ -196,7 +199,11 @@ def _load(chunks: Iterable[Chunk]) -> StepLoad:
     return StepLoad(sum(count for count, _ in counts), attended)
 
 
-def _sound(rows: SequenceOf[torch.Tensor]) -> list[bool]:
-    """Which of them are finite. The device is read once, which also waits for it."""
-    flags: list[bool] = torch.stack([part.isfinite().all() for part in rows]).tolist()
-    return flags
+def _sound(rows: SequenceOf[torch.Tensor]) -> list[int]:
+    """How many leading rows of each are finite. The device is read once, which also waits for it.
+
+    What a row is behind bad ones says nothing: a draft that spoils its own row spoils no other's.
+    """
+    finite = [part.isfinite().all(dim=1).cumprod(dim=0).sum() for part in rows]
+    counts: list[int] = torch.stack(finite).tolist()
+    return counts

@@ -7,6 +7,7 @@ wanted elsewhere meanwhile. All times are seconds of the injected clock.
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -48,6 +49,7 @@ class HandleTable:
         self._lease_s = lease_s
         self._clock = clock
         self._states: dict[str, KvState] = {}
+        self._oldest = -math.inf
         self.run_limits: dict[str, int] = {}
         """How long a sequence may become, for each owner that decodes alone at the moment."""
 
@@ -112,6 +114,7 @@ class HandleTable:
             if base_length == 0:
                 raise InvalidRequest("round.prefix_digest", "the digest of the first ids")
             state.sequence.clear()
+            state.sequence.preempted = True
             return StateLost(0)
         state.sequence.rollback(base_length)
         return state.sequence
@@ -161,6 +164,8 @@ class HandleTable:
     def expire(self) -> float:
         """Unpins silent states and drops cached ones whose lease is over; the time now."""
         now = self._clock()
+        if now - self._oldest < self._lease_s:
+            return now
         for handle_id, state in list(self._states.items()):
             silent = state.pinned and not state.working
             if silent and now - state.since >= self._lease_s:
@@ -168,6 +173,9 @@ class HandleTable:
                 state.sequence.park()
             if state.cached and now - state.since >= self._lease_s:
                 self._drop(handle_id)
+        # All other signs of life come later than now, so nothing ends before the oldest of these.
+        ending = (each for each in self._states.values() if not (each.working or each.dropped))
+        self._oldest = min((each.since for each in ending), default=now)
         return now
 
     def _make_room(self, besides: KvState | None) -> None:
@@ -190,6 +198,7 @@ class HandleTable:
         else:
             state.dropped = True
             state.sequence.clear()
+            state.sequence.preempted = True
 
     def _forget(self, handle_id: str) -> None:
         sequence = self._states.pop(handle_id).sequence

@@ -55,6 +55,7 @@ class LiveWork(Generic[ResultT]):
         self._work: Work[ResultT] | None = None
         self._pending: Chunk | None = None
         self._read = 0
+        self._sought: list[bytes] | None = None
         self._final_length = 0
         self._waits_since = submission.arrived
         self._waits = True
@@ -100,6 +101,13 @@ class LiveWork(Generic[ResultT]):
         end = min(chunk.final, len(chunk.token_ids) - max(1, chunk.rows))
         return list(chunk.token_ids[self._read : end]) if end > self._read else []
 
+    @property
+    def sought(self) -> SequenceOf[bytes]:
+        """The keys of the blocks it may adopt. Kept while it waits: a long prompt has many."""
+        if self._sought is None:
+            self._sought = self.sequence.keys_of(self.adoptable)
+        return self._sought
+
     def begin(self) -> None:
         """Runs the work up to its first chunk, or to its end if it needs no forward."""
         self._work = self._start()
@@ -107,6 +115,7 @@ class LiveWork(Generic[ResultT]):
 
     def adopt(self) -> None:
         """Takes over what other sequences have read already."""
+        self._sought = None
         if token_ids := self.adoptable:
             self._read += self.sequence.adopt(token_ids)
 
@@ -126,7 +135,8 @@ class LiveWork(Generic[ResultT]):
     def note_forward(self, *, began: float, ended: float, batch_size: int) -> None:
         """A forward has read a part of it."""
         if self._waits:
-            self._waits, self._queue_s = False, began - self._waits_since
+            self._waits = False
+            self._queue_s += began - self._waits_since
         self._forward_s += ended - began
         self._batch_size = batch_size
 
@@ -141,6 +151,9 @@ class LiveWork(Generic[ResultT]):
         """Its sequence has lost its state, these ids: they are read again before what is left."""
         chunk = self.pending
         left = chunk.token_ids[self._read :]
+        self._sought = None
+        if not self._waits:
+            self._waits, self._waits_since = True, time.perf_counter()
         self._pending, self._read = (
             Chunk(chunk.sequence, [*token_ids, *left], chunk.rows, self._final_length),
             0,
@@ -171,7 +184,7 @@ class LiveWork(Generic[ResultT]):
 
     def _run(self, advance: Callable[[], Chunk | Answer[ResultT]]) -> None:
         since = time.perf_counter()
-        self._pending, self._read = None, 0
+        self._pending, self._read, self._sought = None, 0, None
         try:
             while isinstance(step := advance(), Answer):
                 since = self._answer(step.result, since=since)
@@ -190,7 +203,7 @@ class LiveWork(Generic[ResultT]):
     def _answer(self, result: ResultT, *, since: float, last: bool = False) -> float:
         """Notes an answer with its timings and starts them anew; the time now."""
         now = time.perf_counter()
-        queue_s = now - self._waits_since if self._waits else self._queue_s
+        queue_s = self._queue_s + (now - self._waits_since if self._waits else 0.0)
         timings = RoundTimings(
             queue_us=_microseconds(queue_s),
             forward_us=_microseconds(self._forward_s),

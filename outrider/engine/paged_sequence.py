@@ -24,7 +24,7 @@ class Sequence:
         self.prefix = TokenPrefix()
         self.table: list[int] = []
         self.preempted = False
-        """It lost its state to an older sequence and has read nothing since."""
+        """It had state, lost it and has read nothing since: its generation is under way."""
         self.revoked = False
         """Another owner took its state over: no work may go on with it."""
         self._keys: list[bytes] = []
@@ -106,16 +106,23 @@ class Sequence:
         statistics.prefix_hit_tokens += adopted
         return adopted
 
-    def found_in_use(self, token_ids: SequenceOf[int]) -> int:
-        """Of the blocks that `adopt` would share, those that others hold: they take no room."""
+    def keys_of(self, token_ids: SequenceOf[int]) -> list[bytes]:
+        """The keys of the whole blocks that these ids would fill, if they were read next."""
         size = self.pool.block_size
         if len(self.prefix) % size:
-            return 0
+            return []
         self.seal(len(self.prefix))
-        parent, count = self._keys[-1] if self._keys else b"", 0
+        keys: list[bytes] = []
         for start in range(0, len(token_ids) - size + 1, size):
-            parent = block_key(self.scope, parent, token_ids[start : start + size])
-            block = self.pool.find(parent)
+            parent = keys[-1] if keys else self._keys[-1] if self._keys else b""
+            keys.append(block_key(self.scope, parent, token_ids[start : start + size]))
+        return keys
+
+    def in_use_among(self, keys: SequenceOf[bytes]) -> int:
+        """Of the blocks that `adopt` would share, those that others hold: they take no room."""
+        count = 0
+        for key in keys:
+            block = self.pool.find(key)
             if block is None:
                 break
             count += self.pool.held(block)

@@ -36,18 +36,20 @@ class Room:
     ) -> list[tuple[LiveWork[Any], Exhausted]]:
         """Gives blocks for their whole chunks to those who are next; the refused, and why.
 
-        `works`: all that are live. Nobody gives way to a work that is admitted, and nobody
-        overtakes the first in line.
+        `works`: all that are live. Nobody gives way to a work that is admitted.
         """
         self._line.keep(works)
         for work in works:
             if not work.sequence.table and work not in self._line:
                 replay = work.sequence.preempted
                 self._line.enter(work, replay=replay, arrived=work.arrived, now=now)
-        while (first := self._line.first) is not None and self._fits(first):
-            first.adopt()
-            first.sequence.reserve(first.left)
-            self._line.leave(first)
+        for work in self._line.in_turn():
+            if self._fits(work):
+                work.adopt()
+                work.sequence.reserve(work.left)
+                self._line.leave(work)
+            elif not self._line.may_be_passed(work, now):
+                break
         return self._line.refuse(now)
 
     def reserve(
@@ -72,7 +74,7 @@ class Room:
     def _fits(self, work: LiveWork[Any]) -> bool:
         sequence, spare = work.sequence, self._pool.available - self._kept
         needed = sequence.blocks_needed(work.left)
-        return needed <= spare or needed - sequence.found_in_use(work.adoptable) <= spare
+        return needed <= spare or needed - sequence.in_use_among(work.sought) <= spare
 
     @property
     def _kept(self) -> int:

@@ -10,7 +10,8 @@ A work function yields the Chunk whose logits it needs next, receives them as a 
 It may give answers before its last one by yielding them as `Answer`; it goes on at once, and what
 it receives then means nothing.
 
-A forward that fails, or gives NaN or infinite logits, is raised where the work waits, with the
+Fewer rows come when a later one is NaN or infinite: what follows it is worth nothing. A forward
+that fails, or whose first row is so, is raised where the work waits, with the
 sequence cleared. When older sequences need the room, the work loses its state too but notices
 nothing: what it had is read again before its chunk.
 

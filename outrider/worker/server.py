@@ -12,7 +12,7 @@ from grpc import aio
 
 from outrider.engine.handles import HandleTable
 from outrider.engine.live_works import no_outputs
-from outrider.errors import PoolUnavailable
+from outrider.errors import OutriderError
 from outrider.rpc.server import Listener, RpcServer
 from outrider.v1 import model_pb2, model_pb2_grpc
 from outrider.worker.engine import StartWork
@@ -83,7 +83,7 @@ class WorkerServer(Generic[JobT, ResultT]):
         """A worker whose model loop has died says so. Silent streams lose their pins in time."""
         while loop.alive:
             await asyncio.sleep(LOOP_WATCH_INTERVAL_S)
-            with suppress(PoolUnavailable):
+            with suppress(OutriderError):
                 await loop.call(HandleTable.expire)
         await self.rpc.set_not_serving()
 

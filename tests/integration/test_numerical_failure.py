@@ -48,6 +48,26 @@ def request(
     )
 
 
+async def test_a_draft_token_behind_which_the_target_goes_wrong_costs_nothing() -> None:
+    """The target rejects it, so nobody needs to know what follows it."""
+
+    def target_logits(token_ids: Sequence[int]) -> list[float]:
+        row: list[float] = TABLE[token_ids[-2], token_ids[-1]].tolist()
+        row[POISON] = -20.0
+        return [math.nan] * SIZE if token_ids[-1] == POISON else row
+
+    def draft_logits(token_ids: Sequence[int]) -> list[float]:
+        return [20.0 if token_id == POISON else 0.0 for token_id in range(SIZE)]
+
+    target = ScriptedModel(target_logits, vocabulary_size=SIZE)
+    draft = ScriptedModel(draft_logits, vocabulary_size=SIZE)
+    async with running_cluster(WorkerPlan(target), WorkerPlan(draft)) as cluster:
+        alone = await cluster.generate(request(1, speculation=OFF))
+        answer = await cluster.generate(request(1))
+    assert answer.token_ids == alone.token_ids
+    assert answer.summary.speculation.draft_tokens > 0
+
+
 @pytest.mark.parametrize("after", [0, 10])
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 async def test_a_target_that_gives_no_number_ends_that_request_alone(

@@ -14,7 +14,7 @@ def line() -> WaitingLine[str]:
 
 
 def test_an_empty_line(line: WaitingLine[str]) -> None:
-    assert line.first is None
+    assert line.in_turn() == []
     assert line.deadline is None
     assert line.refuse(1e9) == []
     line.leave("nobody")
@@ -24,11 +24,15 @@ def test_who_lost_state_goes_first_then_by_arrival(line: WaitingLine[str]) -> No
     line.enter("second", replay=False, arrived=2.0, now=5.0)
     line.enter("first", replay=False, arrived=1.0, now=5.0)
     line.enter("replay", replay=True, arrived=3.0, now=5.0)
-    order = []
-    while (work := line.first) is not None:
-        order.append(work)
-        line.leave(work)
-    assert order == ["replay", "first", "second"]
+    assert line.in_turn() == ["replay", "first", "second"]
+
+
+def test_who_lost_state_is_passed_for_a_while_and_new_ones_never(line: WaitingLine[str]) -> None:
+    line.enter("replay", replay=True, arrived=1.0, now=5.0)
+    line.enter("new", replay=False, arrived=2.0, now=5.0)
+    assert line.may_be_passed("replay", 14.9)
+    assert not line.may_be_passed("replay", 15.0)
+    assert not line.may_be_passed("new", 5.0)
 
 
 def test_who_waits_too_long_is_refused(line: WaitingLine[str]) -> None:
@@ -72,5 +76,4 @@ def test_only_who_is_live_keeps_a_place(line: WaitingLine[str]) -> None:
     line.enter("a", replay=False, arrived=0.0, now=1.0)
     line.enter("b", replay=False, arrived=1.0, now=1.0)
     line.keep({"b"})
-    assert line.first == "b"
-    assert len(line) == 1
+    assert line.in_turn() == ["b"]

@@ -265,3 +265,17 @@ def test_a_state_agrees_with_the_digest_of_ids_that_it_has(table: HandleTable) -
     for base, agrees in (([], True), ([5, 6], True), ([5, 9], False), ([5, 6, 7, 8], False)):
         assert agrees is table.agrees(handle_id, base_length=len(base), prefix_digest=digest(base))
     assert not table.agrees("another", base_length=0, prefix_digest=EMPTY_DIGEST)
+
+
+def test_a_stream_whose_state_is_gone_is_under_way_all_the_same(
+    table: HandleTable, clock: Clock
+) -> None:
+    handle_id = opened(table, [1, 2, 3])
+    assert attach(table, handle_id, [3, 2, 1]) == StateLost(0)
+    assert attached(table, handle_id, []).preempted
+    late = opened(table, [4, 5], owner="b")
+    clock.now += LEASE_S
+    table.expire()
+    clock.now += LEASE_S
+    table.expire()
+    assert attached(table, late, [], owner="b").preempted

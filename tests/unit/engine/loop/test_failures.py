@@ -7,11 +7,13 @@ import torch
 
 from outrider.engine.loop import ModelLoop
 from outrider.engine.model import Chunk
+from outrider.engine.work import Work
 from outrider.errors import (
     InternalFailure,
     InvalidRequest,
     NumericalFailure,
     OutOfRange,
+    PoolUnavailable,
 )
 from outrider.testing.scripted import ScriptedModel
 from tests.unit.engine.loop.counting import (
@@ -39,6 +41,42 @@ async def test_unsound_logits_end_that_work_alone(
     assert (await tickets[1].result()).result == [2, 3]
     assert bad.closed
     assert bad.length == 0, "state that gave NaN is not used again"
+
+
+async def test_rows_behind_a_bad_one_are_left_out(loop: Loop, model: GatedModel) -> None:
+    model.let_run()
+    sequence = await loop.call(model.new_sequence)
+    got: list[int] = []
+
+    def look() -> Work[list[int]]:
+        rows = yield Chunk(sequence, [1, 2, 7, 3], rows=4)
+        got.extend(int(row.argmax()) for row in rows)
+        return got
+
+    looking: ModelLoop[None, list[int]] = ModelLoop(model, lambda _: look())
+    looking.start()
+    assert (await looking.submit(None).result()).result == [2, 3]
+    await looking.close()
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+async def test_only_a_lost_device_ends_the_thread(
+    loop: Loop, model: GatedModel, monkeypatch: pytest.MonkeyPatch, *, is_lost: bool
+) -> None:
+    def fail(self: ScriptedModel, chunk: Chunk) -> torch.Tensor:
+        raise torch.AcceleratorError("an illegal memory access was encountered")
+
+    def synchronize() -> None:
+        if is_lost:
+            raise torch.AcceleratorError("an illegal memory access was encountered")
+
+    model.let_run()
+    monkeypatch.setattr(torch.accelerator, "synchronize", synchronize)
+    with monkeypatch.context() as patch:
+        patch.setattr(ScriptedModel, "_read", fail)
+        with pytest.raises(PoolUnavailable if is_lost else InternalFailure):
+            await result_of(loop, Job([1]))
+    assert loop.alive is not is_lost
 
 
 @pytest.mark.parametrize("prompt", [[], [1]])

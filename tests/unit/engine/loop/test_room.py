@@ -191,6 +191,33 @@ async def test_an_older_one_never_gives_way(model: GatedModel) -> None:
         assert len((await more.result()).result) == 20
 
 
+async def test_who_gave_way_and_does_not_fit_yet_lets_others_pass(model: GatedModel) -> None:
+    async with started(model) as loop:
+        model.let_run()
+        old, loser = Job(prompt(4, of=1)), Job(prompt(4, of=2))
+        await result_of(loop, old)
+        await result_of(loop, loser)
+        await result_of(loop, Job([2], tokens=20, sequence=old.sequence))
+        replay = loop.submit(Job(prompt(4, of=2), sequence=loser.sequence))
+        assert (await result_of(loop, Job(prompt(1, of=3)))).result == [2]
+        assert not replay.future.done()
+        await let_go(loop, old)
+        assert (await replay.result()).result == [2]
+
+
+async def test_waiting_after_a_loss_is_queueing(model: GatedModel) -> None:
+    async with started(model) as loop:
+        old, new = Job(prompt(4, of=1), tokens=40), Job(prompt(4, of=2), tokens=40)
+        first = loop.submit(old)
+        await model.wait_until_running()
+        second = loop.submit(new)
+        model.let_run()
+        await first.result()
+        await asyncio.sleep(0.2)
+        await let_go(loop, old)
+        assert (await second.result()).timings.queue_us > 200_000
+
+
 async def test_who_gave_way_comes_back_before_new_ones(model: GatedModel) -> None:
     async with started(model) as loop:
         model.let_run()
