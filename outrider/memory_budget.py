@@ -10,6 +10,10 @@ ALLOWED = "auto, a share such as 0.9 or 30%, or bytes such as 8GiB or 512MiB"
 _UNITS = {
     "": 1,
     "b": 1,
+    "k": 10**3,
+    "m": 10**6,
+    "g": 10**9,
+    "t": 10**12,
     "kb": 10**3,
     "mb": 10**6,
     "gb": 10**9,
@@ -26,6 +30,7 @@ _UNITS = {
 _AMOUNT = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*(?P<unit>%|[a-z]*)")
 LARGEST_SHARE = 1.0
 PERCENT = 100.0
+FEWEST_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,9 @@ class MemoryBudget:
             raise ValueError(ALLOWED)
         if unit == "" and number <= LARGEST_SHARE:
             return cls(share=number)
+        if unit == "" and number < FEWEST_BYTES:
+            # Meant as a share, or a unit is missing: no model's state is that small.
+            raise ValueError(ALLOWED)
         size = number * _UNITS[unit]
         if size < 1 or (_UNITS[unit] == 1 and not size.is_integer()):
             raise ValueError(ALLOWED)

@@ -54,7 +54,7 @@ def _figures(worker: generation_pb2.WorkerStatus) -> Mapping[str, str]:
         "preempted": str(load.preemptions),
         "queue": str(load.queue_depth),
         "batch": number(load.mean_batch_size or None),
-        "price of a row": number(load.price or None, digits=2),
+        "price of a row": number(load.price or None, digits=3),
         "accepted": percent(_ratio(load.accepted_tokens, load.draft_tokens if is_target else 0)),
     }
 
