@@ -36,51 +36,50 @@ class CompiledNetwork:
         self,
         eager: EagerNetwork,
         *,
+        smallest: PackedBatch,
         probe: PackedBatch,
         shapes: CompiledShapes,
         compiler: Compiler,
     ) -> None:
-        """`probe`: one or two tokens, all rows wanted; their state is written again and again."""
+        """`probe`: a batch of state that nobody needs, all rows wanted, by which the compiled
+        network is compared with the other. `smallest`: its last token."""
         self._eager = eager
+        self._smallest = smallest
         self._probe = probe
         self._shapes = shapes
         self._compiler = compiler
         cache = RecordingCache(probe.pool, probe)
         self._expected = eager.rows(*_whole(probe), cache)
         self._site = AttentionSite(probe.pool, cache.scorings)
-        self._refused = False
+        self._refused: set[BatchShape] = set()
         self._compiled: Rows = compiler.compile(self._rows)
 
     def prepare(self, progress: Callable[[str], None]) -> None:
         """Compiles, and runs each shape, on the thread that is to serve. Raises ModelLoadError."""
-        kind, shapes = self._eager.model.config.model_type, self._shapes.warm
+        shapes = self._shapes.warm
         for number, shape in enumerate(shapes, start=1):
             progress(f"compiling {number} of {len(shapes)} shapes")
             try:
-                for _ in range(self._compiler.runs):
-                    rows = self._run(self._probe, shape)
+                with self._compiler.compiling():
+                    for _ in range(self._compiler.runs):
+                        self._run(self._smallest, shape)
+            except FailOnRecompileLimitHit:
+                self._refuse(shape)
             except Exception as error:
-                raise ModelLoadError(
-                    f"compile: a model of type {kind} cannot be compiled here: {_reason(error)}; "
-                    "OUTRIDER_COMPILE=false runs it as it is"
-                ) from error
-            if not alike(rows, self._expected):
-                raise ModelLoadError(
-                    f"compile: a model of type {kind} gives something else when it is compiled; "
-                    "OUTRIDER_COMPILE=false runs it as it is"
-                )
+                raise self._refusal(f"cannot be compiled here: {_reason(error)}") from error
+        for batch in (self._probe, self._smallest):
+            if not alike(self.logits(batch), self._expected[-len(batch.wanted) :]):
+                raise self._refusal("gives something else when it is compiled")
 
     def logits(self, batch: PackedBatch) -> torch.Tensor:
         """[wanted, columns]."""
         shape = self._shapes.fit(len(batch.token_ids), len(batch.wanted))
-        if shape is None:
+        if shape is None or shape in self._refused:
             return self._eager.logits(batch)
         try:
             return self._run(batch, shape)
         except FailOnRecompileLimitHit:
-            if not self._refused:
-                self._refused = True
-                log.warning("runs uncompiled", tokens=shape.tokens, rows=shape.rows, exc_info=True)
+            self._refuse(shape)
             return self._eager.logits(batch)
 
     def _run(self, batch: PackedBatch, shape: BatchShape) -> torch.Tensor:
@@ -103,6 +102,18 @@ class CompiledNetwork:
     ) -> torch.Tensor:
         """What is compiled."""
         return self._eager.rows(token_ids, positions, wanted, OpaqueCache(self._site.number))
+
+    def _refuse(self, shape: BatchShape) -> None:
+        """From now on, batches of this shape run as they are: the graph does not hold for it."""
+        if not self._refused:
+            log.warning("some batches run uncompiled", size=shape.tokens, exc_info=True)
+        self._refused.add(shape)
+
+    def _refusal(self, what: str) -> ModelLoadError:
+        kind = self._eager.model.config.model_type
+        return ModelLoadError(
+            f"compile: a model of type {kind} {what}; OUTRIDER_COMPILE=false runs it as it is"
+        )
 
 
 def _whole(batch: PackedBatch) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

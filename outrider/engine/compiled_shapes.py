@@ -8,13 +8,10 @@ from typing import Protocol
 
 import torch
 
-LEAST = 2
-"""Compilers take a size of one for another kind of tensor."""
-
 
 @dataclass(frozen=True, slots=True)
 class BatchShape:
-    """`tokens` in the row, `rows` of logits; both at least LEAST."""
+    """`tokens` in the row, `rows` of logits; at least one of each."""
 
     tokens: int
     rows: int
@@ -35,11 +32,11 @@ class CompiledShapes(Protocol):
 class AnyShape:
     """Every size as it is: on a CPU one graph does for all, and padding would cost time."""
 
-    warm: Sequence[BatchShape] = (BatchShape(24, 16), BatchShape(LEAST, LEAST), BatchShape(5, 5))
+    warm: Sequence[BatchShape] = (BatchShape(24, 16), BatchShape(1, 1), BatchShape(5, 5))
 
     def fit(self, tokens: int, rows: int) -> BatchShape | None:
-        """Itself, but for the least size."""
-        return BatchShape(max(LEAST, tokens), max(LEAST, rows))
+        """Itself; a row is made where none is wanted."""
+        return BatchShape(tokens, max(1, rows))
 
 
 class PowersOfTwo:
@@ -52,7 +49,7 @@ class PowersOfTwo:
     def __init__(self, *, most_tokens: int = 512, few: int = 128) -> None:
         """`few`: up to so many tokens all rows are made. Both are powers of two."""
         self._few = few
-        sizes = [LEAST << step for step in range(most_tokens.bit_length() - 1)]
+        sizes = [1 << step for step in range(most_tokens.bit_length())]
         shapes = {BatchShape(size, rows) for size in sizes for rows in (min(size, few), size)}
         self._shapes = sorted(shapes, key=lambda shape: (shape.tokens, shape.rows))
         # Those of fewer rows than tokens first.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from torch.fx.experimental import _config
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
@@ -43,6 +45,19 @@ class Compiler:
             options=dict(self.options) or None,
         )
         return compiled
+
+    @contextmanager
+    def compiling(self) -> Iterator[None]:
+        """Around the first call.
+
+        What traces the function asks for the options on its own, and takes sizes of one for sizes
+        like any other, which it does not by itself.
+        """
+        with (
+            torch._inductor.config.patch(dict(self.options)),
+            _config.patch(backed_size_oblivious=True),  # type: ignore[attr-defined]
+        ):
+            yield
 
 
 # Constant weights are packed for the processor's matrix kernels, once.

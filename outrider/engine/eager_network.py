@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from transformers import PreTrainedModel
@@ -37,9 +37,10 @@ class EagerNetwork:
         token_ids, positions = batch.token_ids.unsqueeze(0), batch.positions.unsqueeze(0)
         if len(batch.wanted):
             return self.rows(token_ids, positions, batch.wanted, cache)
-        hidden = self._hidden(token_ids, positions, cache)
+        self._without_head(token_ids, positions, cache)
         columns = self._vocabulary_size if self._head is None else len(self._head)
-        return hidden.new_empty(0, columns)
+        layout = batch.pool.layout
+        return torch.empty(0, columns, dtype=layout.dtype, device=layout.device)
 
     def rows(
         self,
@@ -50,7 +51,7 @@ class EagerNetwork:
     ) -> torch.Tensor:
         """Logits [W, columns] of tokens `wanted` [W] of the row `token_ids` [1, T]."""
         if self._head is not None:
-            hidden = self._hidden(token_ids, positions, cache)
+            hidden = self._without_head(token_ids, positions, cache).last_hidden_state
             return torch.nn.functional.linear(hidden[0, wanted], self._head)
         answer = self.model(
             self._known(token_ids),
@@ -63,19 +64,17 @@ class EagerNetwork:
         logits: torch.Tensor = answer.logits[0, :, : self._vocabulary_size]
         return logits
 
-    def _hidden(
+    def _without_head(
         self, token_ids: torch.Tensor, positions: torch.Tensor, cache: PackedCache
-    ) -> torch.Tensor:
-        """What the head is given, [1, T, hidden]."""
-        answer = self.model.base_model(
+    ) -> Any:
+        """What the model's body answers; `last_hidden_state` is [1, T, hidden]."""
+        return self.model.base_model(
             self._known(token_ids),
             position_ids=positions,
             cache=cache,
             use_cache=True,
             packed=cache,
         )
-        hidden: torch.Tensor = answer.last_hidden_state
-        return hidden
 
     def _known(self, token_ids: torch.Tensor) -> torch.Tensor:
         """A draft may be shown a target's extra tokens; what it makes of them only costs

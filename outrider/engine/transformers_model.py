@@ -12,7 +12,7 @@ from outrider.engine.attention_interface import use_packed_attention
 from outrider.engine.block_pool import BlockPool, OutOfBlocks
 from outrider.engine.columns import Columns
 from outrider.engine.compiled_network import CompiledNetwork
-from outrider.engine.compiled_shapes import LEAST, CompiledShapes, shapes_for
+from outrider.engine.compiled_shapes import CompiledShapes, shapes_for
 from outrider.engine.compiler import Compiler, compiler_for
 from outrider.engine.eager_network import EagerNetwork, Network
 from outrider.engine.kv_layout_probe import probe_kv_layout
@@ -24,6 +24,10 @@ from outrider.engine.varlen_probe import find_varlen_kernel
 
 CONTEXTS = 8
 """Full contexts that the KV pool has room for where nobody says how large it is to be."""
+
+
+PROBE_TOKENS = 16
+"""By so many a compiled network is compared with the other."""
 
 
 class TransformersModel:
@@ -94,13 +98,20 @@ class TransformersModel:
         Raises ModelLoadError.
         """
         sequence = self.new_sequence()
-        count = min(LEAST, self.context_length)
+        count = min(PROBE_TOKENS, self.context_length)
         sequence.reserve(count)
-        part = Part(token_ids=range(count), start=0, table=sequence.table, rows=count)
+        ids = [each % self.vocabulary_size for each in range(3, 3 + count)]
+        probe, smallest = (
+            PackedBatch.pack(
+                [Part(ids[start:], start, sequence.table, count - start)], self.kv, self._varlen
+            )
+            for start in (0, count - 1)
+        )
         try:
             compiled = CompiledNetwork(
                 self._eager,
-                probe=PackedBatch.pack([part], self.kv, self._varlen),
+                smallest=smallest,
+                probe=probe,
                 shapes=shapes or shapes_for(self.device),
                 compiler=compiler or compiler_for(self.device),
             )

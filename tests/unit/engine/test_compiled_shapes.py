@@ -8,10 +8,10 @@ import torch
 from outrider.engine.compiled_shapes import AnyShape, BatchShape, PowersOfTwo, shapes_for
 
 
-def test_any_size_stays_as_it_is_but_for_one() -> None:
+def test_any_size_stays_as_it_is() -> None:
     shapes = AnyShape()
-    assert shapes.fit(1, 0) == BatchShape(2, 2)
-    assert shapes.fit(1, 1) == BatchShape(2, 2)
+    assert shapes.fit(1, 0) == BatchShape(1, 1)
+    assert shapes.fit(1, 1) == BatchShape(1, 1)
     assert shapes.fit(40, 40) == BatchShape(40, 40)
     assert shapes.fit(1999, 3) == BatchShape(1999, 3)
 
@@ -19,7 +19,9 @@ def test_any_size_stays_as_it_is_but_for_one() -> None:
 @pytest.mark.parametrize(
     ("tokens", "rows", "fitted"),
     [
-        (1, 0, (2, 2)),
+        (1, 0, (1, 1)),
+        (1, 1, (1, 1)),
+        (2, 0, (2, 2)),
         (2, 2, (2, 2)),
         (3, 1, (4, 4)),
         (9, 9, (16, 16)),
