@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 
 from outrider.engine.columns import Columns
-from outrider.engine.leaders import leaders
+from outrider.engine.leaders import leaders, leading
 from outrider.engine.nucleus import nucleus
 from outrider.engine.penalties import LogitEdits, changes_logits
 from outrider.engine.sampling_options import SamplingOptions
@@ -81,17 +81,19 @@ def _log_odds(scores: torch.Tensor, peaks: torch.Tensor, options: SamplingOption
 
 def _top_p(scores: torch.Tensor, log_odds: torch.Tensor, options: SamplingOptions) -> torch.Tensor:
     """Top-p and min-p, on the most likely tokens alone in the rows where they have the mass."""
-    _, places = leaders(scores, min(_LEADERS, scores.shape[1]))
+    values, places = leading(scores, min(_LEADERS, scores.shape[1]))
     odds = log_odds.gather(1, places).exp_()
     enough = options.top_p * log_odds.exp().sum(dim=1, keepdim=True)
-    short = (odds.sum(dim=1, keepdim=True) < enough).flatten().nonzero().flatten()
-    odds.masked_fill_(~_kept_leaders(odds, options, enough=enough), 0.0)
-    probs = torch.zeros_like(scores).scatter_(1, places, odds)
+    kept = _kept_leaders(odds, options, enough=enough)
+    # Of equals at the end of the leaders some may be missing: they must not decide.
+    at_end = (kept & (values == values[:, -1:])).any(dim=1)
+    short = ((odds.sum(dim=1) < enough[:, 0]) | at_end).nonzero().flatten()
+    probs = torch.zeros_like(scores).scatter_(1, places, _normalised(odds, kept))
     for row in short.tolist():
         everything = log_odds[row].exp()
-        kept = nucleus(log_odds[row], options.top_p) & (everything >= options.min_p)
-        probs[row] = everything.masked_fill_(~kept, 0.0)
-    return probs.div_(probs.sum(dim=1, keepdim=True))
+        inside = nucleus(log_odds[row], options.top_p) & (everything >= options.min_p)
+        probs[row] = _normalised(everything[None], inside[None])[0]
+    return probs
 
 
 def _kept_leaders(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from outrider.engine.leaders import leaders
+from outrider.engine.leaders import leaders, leading
 
 
 def by_sorting(row: list[float], count: int) -> list[int]:
@@ -39,3 +39,18 @@ def test_equals_at_the_end_leave_the_order_of_what_is_above():
     values, columns = leaders(rows, 4)
     assert columns.tolist() == [[2, 3, 1, 0]]
     assert values.tolist() == [[5.0, 3.0, 2.0, 1.0]]
+
+
+@pytest.mark.parametrize("size", [9_000, 9_007])
+@pytest.mark.parametrize("kinds", [40, 100_000])
+def test_a_long_row_is_searched_in_parts_and_gives_the_same(size, kinds):
+    generator = torch.Generator().manual_seed(size + kinds)
+    rows = torch.randint(0, kinds, (6, size), generator=generator).float()
+    values, columns = leaders(rows, 50)
+    assert columns.tolist() == [by_sorting(row, 50) for row in rows.tolist()]
+    assert torch.equal(values, rows.gather(1, columns))
+    loose_values, loose_columns = leading(rows, 50)
+    assert torch.equal(loose_values, values)
+    assert torch.equal(rows.gather(1, loose_columns), values)
+    above = values > values[:, -1:]
+    assert torch.equal(loose_columns[above], columns[above])
