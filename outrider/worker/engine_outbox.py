@@ -43,18 +43,24 @@ class EngineOutbox:
 
     def _run(self) -> None:
         try:
-            while messages := self._gathered():
-                self._pipe.sendall(to_frame([self._state(), *messages]))
+            while True:
+                messages, ended = self._gathered()
+                if messages:
+                    self._pipe.sendall(to_frame([self._state(), *messages]))
+                if ended:
+                    return
         except OSError:
             pass  # The worker is gone; the reader sees that too, and ends the process.
         except BaseException:
             log.critical("an answer cannot be sent", exc_info=True)
             leave_at_once(1)
 
-    def _gathered(self) -> list[Report]:
-        """What is there, once anything is; nothing at the end."""
-        messages = [self._messages.get()]
+    def _gathered(self) -> tuple[list[Report], bool]:
+        """What is there, once anything is, and whether that is the end."""
+        messages: list[Report] = []
+        message = self._messages.get()
         with suppress(Empty):
-            while messages[-1] is not None:
-                messages.append(self._messages.get_nowait())
-        return [message for message in messages if message is not None]
+            while message is not None:
+                messages.append(message)
+                message = self._messages.get_nowait()
+        return messages, message is None

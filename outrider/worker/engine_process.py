@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -206,8 +207,8 @@ class ProcessLoop(Generic[JobT, ResultT]):
         for answer in calls.values():
             answer.set_exception(_gone())
             answer.exception()  # Marked as seen: a caller may have left already.
-        if not self._closing:
-            log.critical("the model process ended")
+        if not self._closing and self._process is not None:
+            threading.Thread(target=_report_end, args=(self._process,), daemon=True).start()
 
     def _settle_loading(self, outcome: ModelDescription | ModelLoadError) -> None:
         if self._loaded is None or self._loaded.done():
@@ -242,6 +243,11 @@ def _wait_for_end(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def _report_end(process: subprocess.Popen[bytes]) -> None:
+    """Says how it ended; a negative code is the number of a signal."""
+    log.critical("the model process ended", code=process.wait())
 
 
 def _gone() -> PoolUnavailable:

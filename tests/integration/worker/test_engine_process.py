@@ -18,13 +18,16 @@ import pytest
 from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from draft_service.kind import draft_kind
+from draft_service.proposal import CandidateCut
 from outrider.engine.load_error import ModelLoadError
 from outrider.engine.loading import load_model
 from outrider.errors import InternalFailure, PoolUnavailable
 from outrider.rpc.channel import open_channel
+from outrider.testing.cluster import WorkerPlan, start_worker
 from outrider.testing.model_process import process_plan, start_worker_process
-from outrider.testing.scripted import TableModel, random_table
-from outrider.testing.streams import verify_round
+from outrider.testing.scripted import ScriptedModel, TableModel, random_table
+from outrider.testing.streams import draft_round, open_draft, verify_round
 from outrider.worker.binding import OpenState
 from outrider.worker.engine_process import ProcessLoop
 from target_service.kind import target_kind
@@ -149,6 +152,40 @@ async def test_giving_up_a_start_ends_the_process() -> None:
     with pytest.raises(asyncio.CancelledError):
         await starting
     assert not runs(loop.pid)
+
+
+async def test_a_model_thread_that_dies_ends_its_process() -> None:
+    fatal: Any = sys.exit
+    build = partial(ScriptedModel, fatal, vocabulary_size=8)
+    server = await start_worker_process(KIND, build)
+    async with open_channel(server.rpc.address) as channel:
+        stream = await opened(channel)
+        with pytest.raises(aio.AioRpcError) as raised:
+            await stream.ask(verify_round(1, PROMPT))
+        assert raised.value.code() is grpc.StatusCode.UNAVAILABLE
+    for _ in range(500):
+        if not server.runtime.loop.alive:
+            break
+        await asyncio.sleep(0.02)
+    assert not server.runtime.loop.alive
+    await server.stop(0)
+
+
+async def test_a_draft_proposes_the_same_from_a_process() -> None:
+    kind = draft_kind(CandidateCut(6, 0.9))
+    proposals = []
+    for server in (
+        await start_worker(kind, WorkerPlan(TableModel(random_table(seed=2)))),
+        await start_worker_process(kind, partial(TableModel, random_table(seed=2))),
+    ):
+        async with open_channel(server.rpc.address) as channel:
+            stream = await open_draft(channel, derived_seed=5, prompt_length=3, vocabulary_size=8)
+            answer = await stream.ask(draft_round(1, PROMPT, until=12))
+            proposals.append([token.SerializeToString() for token in answer.proposal.tokens])
+            await stream.half_close()
+        await server.stop(0)
+    assert proposals[0] == proposals[1]
+    assert len(proposals[0]) == 9
 
 
 PARENT = """
