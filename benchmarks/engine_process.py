@@ -20,7 +20,7 @@ from statistics import median, quantiles
 
 from grpc import aio
 
-from benchmarks.placed_target import COMMAND, EMBEDDED
+from benchmarks.placed_target import COMMAND, EMBEDDED, ROOT
 from benchmarks.results import Row
 from outrider.draft_law import CutLaw
 from outrider.prefix import TokenPrefix
@@ -177,6 +177,7 @@ def _target(engine: str, model: str) -> Iterator[str]:
     loop_core, model_core = sorted(os.sched_getaffinity(0))[-2:]
     process = subprocess.Popen(
         [*COMMAND, engine, model, str(loop_core), str(model_core)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -33,8 +33,10 @@ from outrider.worker.worker_loop import ThreadLoop, WorkerLoop
 from target_service.kind import target_kind
 
 COMMAND = (sys.executable, "-c", "from benchmarks.placed_target import main; main()")
-"""Not -m: what the model's process is told to run has to be in a module that it can import."""
+"""With ROOT as a path of modules. Not -m: what the model's process is told to run has to be in a
+module that it can import."""
 EMBEDDED = "embedded"
+ROOT = Path(__file__).parents[1]
 KIND = target_kind(max_draft_length=16)
 OPTIONS = EngineOptions()
 
