@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 from torch.fx.experimental import _config
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
@@ -78,9 +79,9 @@ def compiler_for(device: torch.device) -> Compiler:
 
 
 def keep_compiled_in(folder: Path) -> None:
-    """Says where compiled code goes, in this process, unless the environment says so.
+    """Says where compiled code goes, in this process, unless the environment said so.
 
-    Left to itself, torch asks for the user's name to find a folder, and a container's user may
-    have none.
+    torch sets the variable to its default, a folder for temporary files, when it is imported.
     """
-    os.environ.setdefault(CACHE_VARIABLE, str(folder))
+    if os.environ.get(CACHE_VARIABLE, default_cache_dir()) == default_cache_dir():
+        os.environ[CACHE_VARIABLE] = str(folder)
