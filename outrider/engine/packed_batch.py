@@ -16,6 +16,7 @@ import torch
 from outrider.engine.attention_group import AttentionGroup, group_parts
 from outrider.engine.kv_pool import KvPool
 from outrider.engine.packed_part import Part
+from outrider.engine.staging import stage
 from outrider.engine.varlen_attention import VarlenBatch, VarlenKernel
 
 
@@ -58,13 +59,14 @@ class PackedBatch:
             [token_id for part in ordered for token_id in part.token_ids],
             [position for part in ordered for position in range(part.start, part.length)],
             [place for part in ordered for place in part.places(part.start, block_size=block_size)],
+            [row for rows in wanted for row in rows],
         )
-        token_ids, positions, places = torch.tensor(columns, device=device)
+        token_ids, positions, places, rows = stage(columns, device=device)
         return cls(
             token_ids=token_ids,
             positions=positions,
             places=places,
-            wanted=torch.tensor([row for rows in wanted for row in rows], device=device).long(),
+            wanted=rows,
             parts=tuple(tuple(parts[index] for index in group) for group in groups),
             pool=pool,
             varlen=kernel.prepare(ordered, pool) if kernel else None,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ import torch
 from outrider.engine.kv_pool import KvPool
 from outrider.engine.packed_part import Part
 from outrider.engine.scoring import Scoring
+from outrider.engine.staging import stage
 
 DTYPES = (torch.float16, torch.bfloat16)
 
@@ -32,24 +33,30 @@ class VarlenKernel:
 
     def prepare(self, parts: Sequence[Part], pool: KvPool) -> VarlenBatch:
         """What the kernel is told of a batch, `parts` in the order of its tokens."""
-        device, block_size = pool.layout.device, pool.layout.block_size
         counts = [len(part.token_ids) for part in parts]
         lengths = [part.length for part in parts]
-        index: list[Any] = []
+        most = pool.layout.blocks_for(max(lengths))
         if self.takes_tables:
-            most = pool.layout.blocks_for(max(lengths))
-            index += [[*part.table, *[pool.blocks] * most][:most] for part in parts]
+            rows = ([*part.table, *[pool.blocks] * most][:most] for part in parts)
         else:
-            for part in parts:
-                index += part.places(0, block_size=block_size)
+            rows = (part.places(0, block_size=pool.layout.block_size) for part in parts)
+        columns = (
+            list(chain.from_iterable(rows)),
+            list(accumulate(counts, initial=0)),
+            list(accumulate(lengths, initial=0)),
+            lengths,
+        )
+        index, query_ends, key_ends, lasts = (
+            column.int() for column in stage(columns, device=pool.layout.device)
+        )
         return VarlenBatch(
             kernel=self,
-            query_ends=_short(list(accumulate(counts, initial=0)), device),
-            key_ends=_short(list(accumulate(lengths, initial=0)), device),
-            lengths=_short(lengths, device),
+            query_ends=query_ends,
+            key_ends=key_ends,
+            lengths=lasts,
             most_queries=max(counts),
             most_keys=max(lengths),
-            index=_short(index, device),
+            index=index.view(len(parts), most) if self.takes_tables else index,
         )
 
 
@@ -100,7 +107,3 @@ class VarlenBatch:
             **tables,
         )
         return answer
-
-
-def _short(values: Sequence[Any], device: torch.device) -> torch.Tensor:
-    return torch.tensor(values, dtype=torch.int32, device=device)
