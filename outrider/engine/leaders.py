@@ -50,7 +50,7 @@ def _largest(rows: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor
     sets, rest = divmod(rows.shape[1], SET_SIZE)
     if rows.device.type != "cpu" or sets < 2 * count:
         return rows.topk(count, dim=1)
-    whole = rows[:, : sets * SET_SIZE].unflatten(1, (SET_SIZE, sets))
+    whole = rows[:, : sets * SET_SIZE].view(-1, SET_SIZE, sets)
     _, best = whole.amax(dim=1).topk(count, dim=1, sorted=False)
     columns = (best.unsqueeze(2) + sets * torch.arange(SET_SIZE)).flatten(1)
     if rest:
