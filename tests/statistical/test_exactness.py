@@ -60,17 +60,7 @@ HISTORY_MODES = {
 SEEDS = {"seeded": numbered_seeds, "unseeded": random_seeds}
 
 QUICK_FIRST_TWO = [("plain", "seeded"), ("penalties", "unseeded")]
-QUICK_TRANSITIONS = [
-    ("plain", "seeded"),
-    ("plain", "unseeded"),
-    ("cut to two", "seeded"),
-    ("cold", "unseeded"),
-    ("hot", "seeded"),
-    ("top-k", "seeded"),
-    ("top-p", "unseeded"),
-    ("together", "seeded"),
-    ("untrusted", "unseeded"),
-]
+QUICK_TRANSITIONS = [("plain", "seeded"), ("together", "unseeded"), ("untrusted", "unseeded")]
 
 
 def marked(modes: dict[str, Mode], quick: list[tuple[str, str]]) -> list[object]:
