@@ -15,7 +15,7 @@ from outrider.worker.engine_plan import EnginePlan
 class EnginePipe(asyncio.Protocol):
     """Messages out and in, on the event loop.
 
-    What is posted in one turn of the loop goes as one frame, and the frames that have arrived are
+    What is posted in one turn of the loop is sent at once, and the frames that have arrived are
     read at once: no thread is in between.
     """
 
@@ -24,7 +24,7 @@ class EnginePipe(asyncio.Protocol):
         self._on_message = on_message
         self._on_end = on_end
         self._reader = FrameReader()
-        self._unsent: list[EnginePlan | Request] = []
+        self._unsent: list[bytes] = []
         self._transport: asyncio.WriteTransport | None = None
 
     async def open(self, end: socket.socket) -> Self:
@@ -33,10 +33,11 @@ class EnginePipe(asyncio.Protocol):
         return self
 
     def post(self, message: EnginePlan | Request) -> None:
-        """Sends a message soon."""
+        """Sends a message soon. Raises what pickling it raises; others are sent all the same."""
+        frame = to_frame([message])
         if not self._unsent:
             asyncio.get_running_loop().call_soon(self._flush)
-        self._unsent.append(message)
+        self._unsent.append(frame)
 
     def close(self) -> None:
         """Closes the socket after what was posted."""
@@ -61,4 +62,4 @@ class EnginePipe(asyncio.Protocol):
     def _flush(self) -> None:
         unsent, self._unsent = self._unsent, []
         if unsent and self._transport is not None:
-            self._transport.write(to_frame(unsent))
+            self._transport.write(b"".join(unsent))

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+from pickle import PicklingError
+
+import pytest
 
 from outrider.worker.engine_frames import FrameReader, to_frame
 from outrider.worker.engine_messages import Abandon, Forget, LoopState, Report, Request, Returned
@@ -46,7 +49,7 @@ def test_an_outbox_whose_reader_is_gone_ends() -> None:
     theirs.close()
 
 
-async def test_messages_of_one_turn_go_as_one_frame_and_all_that_came_is_read() -> None:
+async def test_messages_of_one_turn_are_sent_together_and_all_that_came_is_read() -> None:
     ours, theirs = socket.socketpair()
     got: list[Report] = []
     third, ended = asyncio.Event(), asyncio.Event()
@@ -62,11 +65,13 @@ async def test_messages_of_one_turn_go_as_one_frame_and_all_that_came_is_read() 
         pipe.post(message)
     await asyncio.sleep(0)
     theirs.settimeout(30)
-    assert theirs.recv(1 << 16) == to_frame(sent)
+    assert theirs.recv(1 << 16) == b"".join(to_frame([message]) for message in sent)
     theirs.sendall(to_frame([Returned(1, "x"), Returned(2, "y")]) + to_frame([Returned(3, "z")]))
     await asyncio.wait_for(third.wait(), 30)
     assert got == [Returned(1, "x"), Returned(2, "y"), Returned(3, "z")]
     pipe.post(Forget("c"))
+    with pytest.raises((PicklingError, AttributeError)):
+        pipe.post(Forget(lambda: "no name"))  # type: ignore[arg-type]
     pipe.close()
     await asyncio.wait_for(ended.wait(), 30)
     assert theirs.recv(1 << 16) == to_frame([Forget("c")])
