@@ -59,7 +59,7 @@ HISTORY_MODES = {
 }
 SEEDS = {"seeded": numbered_seeds, "unseeded": random_seeds}
 
-QUICK_FIRST_TWO = [("plain", "seeded"), ("penalties", "unseeded")]
+QUICK_FIRST_TWO = [("plain", "seeded")]
 QUICK_TRANSITIONS = [("plain", "seeded"), ("together", "unseeded"), ("untrusted", "unseeded")]
 
 
