@@ -48,7 +48,6 @@ class PowersOfTwo:
 
     def __init__(self, *, most_tokens: int = 512, few: int = 128) -> None:
         """`few`: up to so many tokens all rows are made. Both are powers of two."""
-        self._few = few
         sizes = [1 << step for step in range(most_tokens.bit_length())]
         shapes = {BatchShape(size, rows) for size in sizes for rows in (min(size, few), size)}
         self._shapes = sorted(shapes, key=lambda shape: (shape.tokens, shape.rows))

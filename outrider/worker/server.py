@@ -54,7 +54,6 @@ class WorkerServer(Generic[JobT, ResultT]):
     """A worker's server: it answers health from its first moment, and all else once filled."""
 
     def __init__(self, kind: WorkerKind[JobT, ResultT], listener: Listener) -> None:
-        self._kind = kind
         self._slot: WorkerSlot[Runtime[JobT, ResultT]] = WorkerSlot()
         self._watcher: asyncio.Task[None] | None = None
         self.rpc = RpcServer(listener, service_names=kind.service_names)
