@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 from grpc import aio
 
-from outrider.engine.model import Model
-from outrider.rpc.channel import open_channel
-from outrider.testing.cluster import WorkerPlan, start_target
 from outrider.testing.scripted import TableModel, random_table
 from outrider.testing.streams import VerifyStream, open_verify, verify_round
-from outrider.testing.tiny_models import tiny_model
-from outrider.v1 import common_pb2, model_pb2, model_pb2_grpc, target_pb2
-
-SIZE = 8
-
-PROMPT = [1, 2, 3]
+from outrider.v1 import common_pb2, target_pb2
+from tests.integration.verify_streams import PROMPT
 
 STEP_S = 0.01
 
@@ -34,21 +26,6 @@ def table(**options: Any) -> TableModel:
 
 def slow() -> TableModel:
     return table(step_time_s=STEP_S)
-
-
-def tiny() -> Model:
-    return tiny_model(vocabulary_size=SIZE)
-
-
-@asynccontextmanager
-async def serving(model: Model) -> AsyncIterator[aio.Channel]:
-    server = await start_target(WorkerPlan(model))
-    channel = open_channel(server.rpc.address)
-    try:
-        yield channel
-    finally:
-        await channel.close()
-        await server.stop(0)
 
 
 async def opened(channel: aio.Channel, **fields: Any) -> VerifyStream:
@@ -93,8 +70,3 @@ async def one_by_one(channel: aio.Channel, count: int, **fields: Any) -> list[in
         token_ids += answer.verdict.output_token_ids
     await stream.half_close()
     return token_ids[len(PROMPT) :]
-
-
-async def load(channel: aio.Channel) -> model_pb2.ModelServiceGetStatusResponse:
-    stub = model_pb2_grpc.ModelServiceStub(channel)
-    return await stub.GetStatus(model_pb2.ModelServiceGetStatusRequest())

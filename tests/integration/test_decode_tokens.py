@@ -15,20 +15,22 @@ from outrider.testing.streams import verify_round
 from outrider.v1 import common_pb2, model_pb2, model_pb2_grpc
 from tests.integration.runs import (
     GREEDY,
-    PROMPT,
     SAMPLED,
-    SIZE,
     STEP_S,
-    load,
     one_by_one,
     opened,
     read,
     read_run,
-    serving,
     slow,
     table,
-    tiny,
     tokens,
+)
+from tests.integration.verify_streams import (
+    PROMPT,
+    SIZE,
+    serving,
+    status,
+    tiny,
 )
 
 
@@ -48,7 +50,7 @@ async def test_a_run_gives_the_tokens_of_single_rounds(
         token_ids = [*PROMPT, *expected]
         following = await stream.ask(verify_round(8, token_ids, base=len(token_ids) - 1))
         assert following.HasField("verdict")
-        assert (await load(channel)).rounds == 81
+        assert (await status(channel)).rounds == 81
 
 
 async def test_a_target_says_that_it_has_runs() -> None:
@@ -68,7 +70,7 @@ async def test_a_half_close_ends_a_run() -> None:
         assert len(run) < 20
         with pytest.raises(EOFError):
             await stream.read()
-        now = await load(channel)
+        now = await status(channel)
         assert (now.handles_in_use, now.kv_blocks_in_use, now.open_streams) == (0, 0, 0)
 
 
@@ -103,7 +105,7 @@ async def test_a_cancelled_run_leaves_nothing() -> None:
         await read(stream)
         stream.call.cancel()
         async with asyncio.timeout(10):
-            while (await load(channel)).kv_blocks_in_use:  # noqa: ASYNC110
+            while (await status(channel)).kv_blocks_in_use:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         forwards = model.forwards
         await asyncio.sleep(5 * STEP_S)
@@ -173,7 +175,7 @@ async def test_answers_tell_the_price_of_a_row_and_the_depth_of_the_queue() -> N
                 await stream.send(verify_round(number, PROMPT))
             for stream in streams[: 1 + number % 6]:
                 last = (await read(stream)).verdict
-        now = await load(channel)
+        now = await status(channel)
     # A row takes 0.5 ms, a step for n streams 2 + 1.5 n, and it gives n tokens: 0.14 to 0.27.
     assert 0.05 < last.price < 1.0
     assert last.queue_depth <= len(streams)

@@ -7,15 +7,17 @@ import pytest
 from outrider.testing.streams import verify_round
 from outrider.v1 import common_pb2, target_pb2
 from tests.integration.runs import (
-    PROMPT,
     one_by_one,
     opened,
     read,
     read_run,
-    serving,
     slow,
     table,
     tokens,
+)
+from tests.integration.verify_streams import (
+    PROMPT,
+    serving,
 )
 
 
