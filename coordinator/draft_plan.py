@@ -1,0 +1,83 @@
+"""What the policy and the decode loop tell each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class DraftPlan:
+    """How the next round is to be made.
+
+    `draft_length`: most draft tokens to verify; 0: the target decodes alone, `run` further tokens
+    without being asked for each. `ahead`: how many tokens the draft goes on beyond them; with
+    `draft_length` 0 it may draft all the same, to see whether it would have been right. Where both
+    are 0 the draft is left alone. `branches`: most side branches, each of `branch_length` tokens.
+    `acceptance`: what the draft chooses places for branches by. `reason`: a stable word, then
+    figures.
+    """
+
+    draft_length: int
+    ahead: int = 0
+    branches: int = 0
+    branch_length: int = 0
+    acceptance: float = 0.0
+    run: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundFacts:
+    """What one decided round showed. Times in seconds.
+
+    `drafted`, `accepted`, `output`: tokens. `verify_s`: from sending the round to its verdict, of
+    which the target reported `queue_s` in its queue and `model_s` in forward and sampling.
+    `wait_s`: how long the round waited for draft tokens before. `batch_size`: generations that
+    shared the forward. `price` and `queue_depth` as in Verdict. `in_run`: the token came without
+    being asked for, `verify_s` after the one before. `ready`: all draft tokens were there already.
+    `guess`: they hung below a side branch. `bonus`: a bonus was asked for.
+    """
+
+    drafted: int
+    accepted: int
+    output: int
+    verify_s: float
+    model_s: float
+    queue_s: float
+    wait_s: float = 0.0
+    batch_size: int = 1
+    price: float = 0.0
+    queue_depth: int = 0
+    in_run: bool = False
+    ready: bool = False
+    guess: bool = False
+    bonus: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class DraftFacts:
+    """What one proposal showed. Times in seconds.
+
+    `tokens` came, side branches included, over `steps` forwards of the draft, which reported
+    `model_s` for them and `queue_s` in its queue. `round_trip_s`: from sending the committed ids
+    to the arrival of the first tokens below them, the draft's own time taken off; None when the
+    proposal did not have to wait for that.
+    """
+
+    tokens: int
+    steps: int
+    model_s: float
+    queue_s: float
+    round_trip_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ForesightFacts:
+    """Whether the draft foresaw a token that the target chose without judging it.
+
+    Such a token is a bonus, a recovered token, or one that the target decoded alone. `drawn`: the
+    draft had a drawn token for that place; `matched`: it was this one.
+    """
+
+    drawn: bool
+    matched: bool

@@ -1,0 +1,213 @@
+"""Drafted continuations that are not decided yet, rooted at the committed prefix.
+
+Drafted tokens hang on the tree by their parents; a verdict moves the root down along the output.
+What is below the root then is still valid, whatever made it: a draft that went on by itself, a
+bonus it foresaw, or a side branch. The output law does not depend on any of it. A node has at most
+one *drawn* child, the first to arrive, with its own q; only drawn tokens are ever verified. Nodes
+marked `guess` are there to be looked up after a verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from outrider.prefix import TokenPrefix
+from outrider.v1 import common_pb2
+
+MAX_NODES = 4096
+"""Far more than any round asks for: what a draft sends beyond is not kept."""
+
+
+class Arrival(Enum):
+    """What became of a drafted token when it came."""
+
+    KEPT = auto()
+    """It hangs below the root, or was there already."""
+    CAME_TRUE = auto()
+    """The output has passed its place, with this very token."""
+    STALE = auto()
+    """The output has gone another way, or its place is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What was found in the tree when one output token was committed.
+
+    `drawn`: a drawn token was waiting at its place. `foreseen`: that token, or a guess beside it,
+    was the output; `guess`: it was the guess.
+    """
+
+    drawn: bool
+    foreseen: bool
+    guess: bool
+
+
+@dataclass(slots=True, eq=False)
+class _Node:
+    token: common_pb2.DraftToken
+    names: list[int]
+    drawn: _Node | None = None
+    guesses: dict[int, _Node] = field(default_factory=dict)
+
+    @property
+    def children(self) -> list[_Node]:
+        return [*([self.drawn] if self.drawn else ()), *self.guesses.values()]
+
+    def child(self, token_id: int) -> _Node | None:
+        if self.drawn is not None and self.drawn.token.token_id == token_id:
+            return self.drawn
+        return self.guesses.get(token_id)
+
+
+class DraftTree:
+    """One generation's drafted tokens. Node ids are those of one draft stream: see `cut_off`."""
+
+    def __init__(self, prefix: TokenPrefix) -> None:
+        """`prefix`: what is committed; it is extended by `advance` alone."""
+        self._prefix = prefix
+        self._root = _Node(common_pb2.DraftToken(), [])
+        self._nodes: dict[int, _Node] = {}
+        self._passed: dict[int, int] = {}
+        self._rounds: dict[int, int] = {}
+        self._size = 0
+        self._on_guess = False
+        self.dropped = 0
+        """Tokens that were kept and then left behind, rejected ones included."""
+
+    @property
+    def depth(self) -> int:
+        """How many drawn tokens follow the root in a chain."""
+        node, depth = self._root.drawn, 0
+        while node is not None:
+            node, depth = node.drawn, depth + 1
+        return depth
+
+    @property
+    def on_guess(self) -> bool:
+        """The last output token was a guess: what follows was drafted below it."""
+        return self._on_guess
+
+    def chain(self, limit: int) -> list[common_pb2.DraftToken]:
+        """The drawn tokens that follow the root, in order, at most `limit`; places left out."""
+        tokens: list[common_pb2.DraftToken] = []
+        node = self._root.drawn
+        while node is not None and len(tokens) < limit:
+            tokens.append(node.token)
+            node = node.drawn
+        return tokens
+
+    def begin_round(self, number: int) -> None:
+        """A draft round with that number was sent; the whole prefix was committed then."""
+        self._rounds[number] = len(self._prefix)
+
+    def answered(self, number: int) -> None:
+        """The draft has got as far as that round: what hangs on earlier ones can no more come."""
+        length = self._rounds.get(number)
+        if length is None:
+            return
+        self._rounds = {n: at for n, at in self._rounds.items() if at >= length}
+        self._passed = {name: at for name, at in self._passed.items() if at >= length}
+
+    def add(self, token: common_pb2.DraftToken) -> Arrival:
+        """Hangs a drafted token on the tree. It becomes the tree's own."""
+        name = token.node_id
+        parent = self._parent(token)
+        if isinstance(parent, int):
+            if self._prefix.token_ids[parent] != token.token_id:
+                return Arrival.STALE
+            self._passed[name] = parent + 1
+            return Arrival.CAME_TRUE
+        if parent is None or name in self._nodes:
+            return Arrival.STALE
+        known = parent.child(token.token_id)
+        if known is not None:
+            self._name(known, name)
+            if not token.guess and parent.drawn is None:
+                del parent.guesses[token.token_id]
+                parent.drawn = known
+                known.token = _without_place(token)
+            return Arrival.KEPT
+        if self._size >= MAX_NODES or (parent.drawn is not None and not token.guess):
+            return Arrival.STALE
+        node = _Node(_without_place(token), [])
+        self._name(node, name)
+        self._size += 1
+        if token.guess:
+            parent.guesses[token.token_id] = node
+        else:
+            parent.drawn = node
+        return Arrival.KEPT
+
+    def advance(self, token_ids: Sequence[int]) -> list[Step]:
+        """Commits output tokens: the prefix grows, the root moves down along them."""
+        steps = []
+        for token_id in token_ids:
+            node, child = self._root, self._root.child(token_id)
+            guess = child is not None and child is not node.drawn
+            steps.append(Step(node.drawn is not None, child is not None, guess))
+            self._on_guess = guess
+            self._prefix.extend((token_id,))
+            self._drop(other for other in node.children if other is not child)
+            if child is None:
+                self._root = _Node(common_pb2.DraftToken(), [])
+                continue
+            self._size -= 1
+            for name in child.names:
+                del self._nodes[name]
+                self._passed[name] = len(self._prefix)
+            self._root = child
+        return steps
+
+    def cut_off(self) -> None:
+        """The draft stream is over: node ids and round numbers mean nothing any more.
+
+        The tokens stay: what was drawn is still right.
+        """
+        self._rounds.clear()
+        self._passed.clear()
+        for node in self._nodes.values():
+            node.names.clear()
+        self._nodes.clear()
+
+    def _parent(self, token: common_pb2.DraftToken) -> _Node | int | None:
+        """The node it hangs on; the length of the prefix it hung on, if that is passed by now."""
+        if token.WhichOneof("parent") == "parent_node_id":
+            node = self._nodes.get(token.parent_node_id)
+            if node is not None:
+                return node
+            length = self._passed.get(token.parent_node_id)
+        else:
+            length = self._rounds.get(token.root_round)
+        if length == len(self._prefix):
+            return self._root
+        return length
+
+    def _name(self, node: _Node, name: int) -> None:
+        node.names.append(name)
+        self._nodes[name] = node
+
+    def _drop(self, nodes: Iterable[_Node]) -> None:
+        """Forgets subtrees."""
+        heap = list(nodes)
+        while heap:
+            node = heap.pop()
+            heap.extend(node.children)
+            for name in node.names:
+                del self._nodes[name]
+            self._size -= 1
+            self.dropped += 1
+
+
+def _without_place(token: common_pb2.DraftToken) -> common_pb2.DraftToken:
+    """The token as the target takes it: its place in the chain says what it continues.
+
+    Changed in place: a copy would be parsed anew.
+    """
+    token.ClearField("node_id")
+    token.ClearField("parent_node_id")
+    token.ClearField("root_round")
+    token.ClearField("guess")
+    token.DiscardUnknownFields()
+    return token
