@@ -81,3 +81,22 @@ class ForesightFacts:
 
     drawn: bool
     matched: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SpeculationTerms:
+    """What a generation's request and its deployment leave to the policy.
+
+    `may_stop`: speculation is turned off while it does not pay (mode AUTO). `draft_length`,
+    `branches`: fixed, or None to be chosen. `bonus_free`: the target's own choice does not depend
+    on the draft (greedy or COUPLED), so a bonus costs nothing and a match means what an acceptance
+    means. `patience_s`: longest wait for draft tokens of one round.
+    """
+
+    max_draft_length: int
+    may_stop: bool = True
+    draft_length: int | None = None
+    draft_ahead: bool = True
+    branches: int | None = None
+    bonus_free: bool = False
+    patience_s: float = 0.25
