@@ -10,6 +10,7 @@ import structlog
 from coordinator.pools import Pools
 from coordinator.request import RequestLimits
 from coordinator.servicer import GenerationServicer, GenerationTerms
+from coordinator.speculation import SpeculationDefaults
 from coordinator.worker import Worker
 from outrider import telemetry
 from outrider.logs import configure_logs
@@ -116,9 +117,14 @@ def _terms(settings: CoordinatorSettings) -> GenerationTerms:
     return GenerationTerms(
         limits=RequestLimits(
             max_new_tokens=settings.max_new_tokens,
-            draft_length=settings.draft_length,
-            speculation=generation_pb2.SpeculationMode.Value(
-                f"SPECULATION_MODE_{settings.speculation.name}"
+            speculation=SpeculationDefaults(
+                mode=generation_pb2.SpeculationMode.Value(
+                    f"SPECULATION_MODE_{settings.speculation.name}"
+                ),
+                draft_length=settings.draft_length,
+                draft_ahead=settings.draft_ahead,
+                branches=settings.draft_branches,
+                patience_s=settings.draft_timeout_ms / 1000,
             ),
         ),
         max_generations=settings.max_generations,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coordinator.cache_scope import cache_scope
+from coordinator.draft_plan import SpeculationTerms
 from outrider.v1 import common_pb2
 
 GREEDY_TEMPERATURE = 1e-5
@@ -17,7 +18,7 @@ class GenerationPlan:
     `continued_token_ids` are the ids that the output's text continues: those of a text prompt,
     and none after a chat or ids, whose answer is a text of its own. `sampling` is what the target
     gets in its Open: the seed is set and `stop_token_ids` holds the EOS ids unless they are to be
-    ignored. `draft_length` 0 means the target decodes alone.
+    ignored. `speculation` None: the target decodes alone.
     """
 
     prompt_token_ids: tuple[int, ...]
@@ -25,7 +26,14 @@ class GenerationPlan:
     max_new_tokens: int
     continued_token_ids: tuple[int, ...]
     sampling: common_pb2.SamplingParams
-    draft_length: int
+    speculation: SpeculationTerms | None
+
+    @property
+    def draft_length(self) -> int:
+        """Draft tokens in each round while nothing chooses them."""
+        if self.speculation is None:
+            return 0
+        return 4 if self.speculation.draft_length is None else self.speculation.draft_length
 
     @property
     def cache_scope(self) -> bytes:
@@ -40,10 +48,7 @@ class GenerationPlan:
     @property
     def greedy(self) -> bool:
         """The most likely token is always taken."""
-        return (
-            self.sampling.HasField("temperature")
-            and self.sampling.temperature <= GREEDY_TEMPERATURE
-        )
+        return is_greedy(self.sampling)
 
     @property
     def stop_token_ids(self) -> frozenset[int]:
@@ -54,3 +59,8 @@ class GenerationPlan:
     def length_limit(self) -> int:
         """How long prompt and output may become together."""
         return len(self.prompt_token_ids) + self.max_new_tokens
+
+
+def is_greedy(sampling: common_pb2.SamplingParams) -> bool:
+    """The most likely token is always taken."""
+    return sampling.HasField("temperature") and sampling.temperature <= GREEDY_TEMPERATURE

@@ -5,7 +5,8 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 
-from coordinator.plan import GenerationPlan
+from coordinator.plan import GenerationPlan, is_greedy
+from coordinator.speculation import SpeculationDefaults, speculation_terms
 from coordinator.text.tokenizer import TargetTokenizer
 from outrider.errors import InvalidRequest, ModelNotFound, OutOfRange
 from outrider.rpc.validation import check_sampling
@@ -19,8 +20,7 @@ class RequestLimits:
     """What a deployment allows and takes when a request does not say."""
 
     max_new_tokens: int
-    draft_length: int
-    speculation: generation_pb2.SpeculationMode.ValueType
+    speculation: SpeculationDefaults
 
 
 class RequestPlanner:
@@ -59,13 +59,20 @@ class RequestPlanner:
                 f"at most max_new_tokens = {max_new_tokens} ids",
                 got=len(request.output_token_ids),
             )
+        sampling = self._sampling(request, max_new_tokens)
+        coupled = sampling.verification == common_pb2.VERIFICATION_COUPLED
         return GenerationPlan(
             prompt_token_ids=tuple(prompt),
             continued_token_ids=tuple(prompt) if request.HasField("text") else (),
             resumed_token_ids=tuple(request.output_token_ids),
             max_new_tokens=max_new_tokens,
-            sampling=self._sampling(request, max_new_tokens),
-            draft_length=self._draft_length(request.speculation),
+            sampling=sampling,
+            speculation=speculation_terms(
+                request.speculation,
+                self._limits.speculation,
+                max_draft_length=self._target.max_draft_length,
+                bonus_free=coupled or is_greedy(sampling),
+            ),
         )
 
     async def _prompt(self, request: generation_pb2.GenerateRequest) -> list[int]:
@@ -125,18 +132,3 @@ class RequestPlanner:
             sampling.ClearField("stop_token_ids")
             sampling.stop_token_ids.extend(sorted(stops))
         return sampling
-
-    def _draft_length(self, speculation: generation_pb2.SpeculationParams) -> int:
-        mode = speculation.mode or self._limits.speculation
-        if mode not in generation_pb2.SpeculationMode.values():
-            raise InvalidRequest("speculation.mode", "a known SpeculationMode", got=mode)
-        largest = self._target.max_draft_length
-        if not speculation.HasField("draft_length"):
-            draft_length = min(self._limits.draft_length, largest)
-        elif speculation.draft_length <= largest:
-            draft_length = speculation.draft_length
-        else:
-            raise InvalidRequest(
-                "speculation.draft_length", f"0 to {largest}", got=speculation.draft_length
-            )
-        return 0 if mode == generation_pb2.SPECULATION_MODE_OFF else draft_length

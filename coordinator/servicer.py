@@ -83,8 +83,8 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
             speculation=self._totals.to_message(),
             build_version=__version__,
             uptime_s=time.monotonic() - self._started,
-            speculation_mode=limits.speculation,
-            draft_length=limits.draft_length,
+            speculation_mode=limits.speculation.mode,
+            draft_length=limits.speculation.draft_length,
         )
 
     async def _generate(

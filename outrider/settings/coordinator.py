@@ -5,12 +5,18 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
 from outrider.settings.addresses import check_listener, check_peer, is_loopback
 from outrider.settings.service import ServiceSettings
 
 MIB = 1 << 20
+AUTO = "auto"
+
+
+def _none_if_auto(value: object) -> object:
+    """None stands for a number that is chosen by measurement."""
+    return None if value == AUTO else value
 
 
 class SpeculationChoice(StrEnum):
@@ -43,8 +49,24 @@ class CoordinatorSettings(ServiceSettings):
     speculation: SpeculationChoice = Field(
         SpeculationChoice.AUTO, description="Whether requests that do not say use draft tokens."
     )
-    draft_length: int = Field(
-        4, ge=0, le=64, description="Draft tokens in each round, for requests that do not say."
+    draft_length: Annotated[int | None, BeforeValidator(_none_if_auto)] = Field(
+        None,
+        ge=0,
+        le=64,
+        description="Draft tokens in each round, for requests that do not say. auto, the default: "
+        "chosen round by round.",
+        json_schema_extra={"allowed": "auto or a whole number, 0 to 64"},
+    )
+    draft_ahead: bool = Field(
+        True, description="Whether the draft goes on while the target verifies."
+    )
+    draft_branches: Annotated[int | None, BeforeValidator(_none_if_auto)] = Field(
+        None,
+        ge=0,
+        le=64,
+        description="Most side branches that the draft prepares for likely corrections. auto, the "
+        "default: chosen round by round.",
+        json_schema_extra={"allowed": "auto or a whole number, 0 to 64"},
     )
     draft_timeout_ms: int = Field(
         250,

@@ -39,6 +39,6 @@ def test_the_embedded_pair_has_a_draft_length_of_its_own(monkeypatch: pytest.Mon
     assert check_settings(PairOptions()).draft_length == pair.EMBEDDED_DRAFT_LENGTH
     assert check_settings(PairOptions(draft_length=3)).draft_length == 3
     other = PairOptions(target_model="some/other", draft_model="its/draft")
-    assert check_settings(other).draft_length == 4
+    assert check_settings(other).draft_length is None
     monkeypatch.setenv(pair.DRAFT_LENGTH_NAME, "5")
     assert check_settings(PairOptions()).draft_length == 5

@@ -1,0 +1,34 @@
+"""What the policy changed in one generation, and why."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from outrider.v1 import generation_pb2
+
+KEPT = 32
+"""The last so many changes are kept."""
+
+
+class ChangeLog:
+    """Notes each change of the draft length."""
+
+    def __init__(self) -> None:
+        self._changes: deque[generation_pb2.DraftLengthChange] = deque(maxlen=KEPT)
+        self._draft_length: int | None = None
+
+    @property
+    def changes(self) -> list[generation_pb2.DraftLengthChange]:
+        """Oldest first."""
+        return list(self._changes)
+
+    def note(self, *, offset: int, draft_length: int, reason: str) -> None:
+        """`draft_length` holds from the output token with index `offset` on."""
+        if draft_length == self._draft_length:
+            return
+        self._draft_length = draft_length
+        self._changes.append(
+            generation_pb2.DraftLengthChange(
+                offset=offset, draft_length=draft_length, reason=reason
+            )
+        )
