@@ -8,6 +8,7 @@ and on the 64-bit digest of all token ids before i. The mixing function is split
 from __future__ import annotations
 
 import hashlib
+import math
 from enum import StrEnum
 
 MASK = (1 << 64) - 1
@@ -42,6 +43,11 @@ def draw_word(stream_seed: int, *, position: int, digest: int) -> int:
     return mix(mix((stream_seed + (position + 1) * GOLDEN) & MASK) ^ digest)
 
 
+def token_word(stream_seed: int, *, position: int, token_id: int) -> int:
+    """The 64 random bits of one token at `position`, whatever comes before it: COUPLED noise."""
+    return draw_word(stream_seed, position=position, digest=mix(token_id + 1))
+
+
 def unit(word: int) -> float:
     """A number in [0, 1) with 53 random bits."""
     return (word >> 11) * 2.0**-53
@@ -50,3 +56,12 @@ def unit(word: int) -> float:
 def below(word: int, bound: int) -> int:
     """An integer in [0, bound)."""
     return (word * bound) >> 64
+
+
+def gumbel(word: int) -> float:
+    """Standard Gumbel noise −log(−log u), from 53 random bits; u is never 0.
+
+    Where u is 1 up to rounding it is infinite.
+    """
+    u = ((word >> 11) + 0.5) * 2.0**-53
+    return -math.log(-math.log(u)) if u < 1.0 else math.inf
