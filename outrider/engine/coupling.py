@@ -93,7 +93,7 @@ def _orders(
 
 def _scores(probs: torch.Tensor, missing: torch.Tensor) -> torch.Tensor:
     """log p + g up to rounding, −inf where p is 0."""
-    u = 1.0 - (missing.double() + 0.5) * 2.0**-53
+    u = (((MASK >> 11) - missing).double() + 0.5) * 2.0**-53
     scores = probs.double().log() - (-u.log()).log()
     return scores.masked_fill(probs == 0.0, -torch.inf)
 
