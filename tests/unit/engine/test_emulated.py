@@ -6,6 +6,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 import torch
@@ -50,7 +51,7 @@ def test_a_peaked_draft_is_right_as_often_as_stated(acceptance: float) -> None:
 def test_being_right_at_one_position_says_nothing_of_the_next() -> None:
     p, q = both(Agreement(acceptance=0.5))
     right = (p.argmax(dim=1) == q.argmax(dim=1)).tolist()
-    pairs = Counter(zip(right, right[1:], strict=False))
+    pairs = Counter(pairwise(right))
     assert all(abs(count / len(right) - 0.25) < TOLERANCE for count in pairs.values())
 
 
