@@ -21,6 +21,7 @@ __all__ = [
     "PointMass",
     "ProposedToken",
     "check_drafts",
+    "check_ids",
 ]
 
 
@@ -82,6 +83,16 @@ def check_drafts(
         if reason is not None:
             return InvalidDraft(place, reason)
         digest = extend_digest(digest, draft.token_id)
+    return None
+
+
+def check_ids(
+    drafts: Sequence[ProposedToken], *, position: int, vocabulary_size: int
+) -> InvalidDraft | None:
+    """As `check_drafts` where no law is asked for: what a token was drawn from decides nothing."""
+    for place, draft in enumerate(drafts, start=position):
+        if not 0 <= draft.token_id < vocabulary_size:
+            return InvalidDraft(place, InvalidReason.ID_OUT_OF_RANGE)
     return None
 
 

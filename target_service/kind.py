@@ -13,6 +13,8 @@ from target_service.verification import VerdictResult, VerifyJob, count_outputs,
 
 DECODE_TOKENS = "decode_tokens"
 """The feature of going on alone after a round; see VerifyRound.decode_tokens."""
+COUPLED = "coupled"
+"""The feature of judging by COUPLED."""
 SERVICE_NAME = "outrider.v1.TargetService"
 
 
@@ -29,6 +31,6 @@ def target_kind(*, max_draft_length: int) -> WorkerKind[VerifyJob, VerdictResult
         register=register,
         start_work=verify,
         max_draft_length=max_draft_length,
-        features=(DECODE_TOKENS,),
+        features=(DECODE_TOKENS, COUPLED),
         count_outputs=count_outputs,
     )

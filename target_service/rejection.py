@@ -12,7 +12,6 @@ decoding with speculative sampling", 2023).
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import torch
@@ -21,16 +20,9 @@ from outrider.draft_law import POINT_MASS, CutLaw, DraftLaw
 from outrider.prefix import extend_digest
 from outrider.randomness import Purpose, derive_seed, draw_word, unit
 from target_service.draft_check import ProposedToken
+from target_service.judgement import Judgement
 
 _UNIT_BITS = 53
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """How many draft tokens are output, and the output: those, then what was drawn after them."""
-
-    accepted: int
-    output_token_ids: list[int]
 
 
 def judge(

@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass, replace
 
+import torch
+
+from outrider.engine.columns import Columns
 from outrider.engine.handles import HandleTable, StateLost
 from outrider.engine.model import Chunk, Model, Sequence
 from outrider.engine.sampling_options import SamplingOptions
@@ -17,8 +20,9 @@ from outrider.engine.shaping import target_probs
 from outrider.engine.work import Answer, Work
 from outrider.prefix import extend_digest
 from outrider.randomness import Purpose, derive_seed
-from target_service.draft_check import InvalidDraft, ProposedToken, check_drafts
-from target_service.rejection import judge
+from target_service import coupled, rejection
+from target_service.draft_check import InvalidDraft, ProposedToken, check_drafts, check_ids
+from target_service.judgement import Judgement, Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,7 @@ class VerifyTerms:
     seed: int
     choice_index: int
     prompt_length: int
+    rule: Rule = Rule.REJECTION
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,11 @@ class VerifyJob:
     drafts: SequenceOf[ProposedToken]
     want_bonus: bool
     until_length: int = 0
+
+    @property
+    def position(self) -> int:
+        """That of the first draft token."""
+        return self.base_length + len(self.committed_token_ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +122,7 @@ def _run(
 
 def _judge_round(job: VerifyJob, *, model: Model, sequence: Sequence) -> Work[VerdictResult]:
     terms = job.terms
-    position = job.base_length + len(job.committed_token_ids)
-    invalid = _check(job, position, model.vocabulary_size) if job.drafts else None
+    invalid = _check(job, model.vocabulary_size) if job.drafts else None
     drafts = () if invalid else job.drafts
     draft_ids = [draft.token_id for draft in drafts]
     rows = yield Chunk(
@@ -130,32 +139,60 @@ def _judge_round(job: VerifyJob, *, model: Model, sequence: Sequence) -> Work[Ve
         rows,
         terms.options,
         columns=model.columns,
-        token_ids=sequence.prefix.token_ids[:position],
+        token_ids=sequence.prefix.token_ids[: job.position],
         draft_token_ids=draft_ids[: len(rows) - 1],
         prompt_length=terms.prompt_length,
     )
-    judgement = judge(
-        probs,
-        drafts,
-        seed=terms.seed,
-        choice_index=terms.choice_index,
-        position=position,
-        digest=sequence.prefix.digest(position),
-        want_bonus=want_bonus,
-        stop_token_ids=terms.options.stop_token_ids,
+    digest = sequence.prefix.digest(job.position)
+    judgement = _judge(
+        job, probs, drafts, columns=model.columns, digest=digest, want_bonus=want_bonus
     )
-    kept_length = position + judgement.accepted
+    kept_length = job.position + judgement.accepted
     sequence.rollback(kept_length)
     return VerdictResult(judgement.accepted, judgement.output_token_ids, kept_length, invalid)
 
 
-def _check(job: VerifyJob, position: int, vocabulary_size: int) -> InvalidDraft | None:
+def _judge(
+    job: VerifyJob,
+    probs: torch.Tensor,
+    drafts: SequenceOf[ProposedToken],
+    *,
+    columns: Columns,
+    digest: int,
+    want_bonus: bool,
+) -> Judgement:
+    terms = job.terms
+    if terms.rule is Rule.COUPLED:
+        return coupled.judge(
+            probs,
+            drafts,
+            columns=columns,
+            seed=terms.seed,
+            choice_index=terms.choice_index,
+            position=job.position,
+            stop_token_ids=terms.options.stop_token_ids,
+        )
+    return rejection.judge(
+        probs,
+        drafts,
+        seed=terms.seed,
+        choice_index=terms.choice_index,
+        position=job.position,
+        digest=digest,
+        want_bonus=want_bonus,
+        stop_token_ids=terms.options.stop_token_ids,
+    )
+
+
+def _check(job: VerifyJob, vocabulary_size: int) -> InvalidDraft | None:
     terms, digest = job.terms, job.prefix_digest
+    if terms.rule is Rule.COUPLED:
+        return check_ids(job.drafts, position=job.position, vocabulary_size=vocabulary_size)
     for token_id in job.committed_token_ids:
         digest = extend_digest(digest, token_id)
     return check_drafts(
         job.drafts,
-        position=position,
+        position=job.position,
         digest=digest,
         draft_seed=derive_seed(Purpose.DRAFT, seed=terms.seed, choice_index=terms.choice_index),
         vocabulary_size=vocabulary_size,

@@ -6,7 +6,7 @@ import math
 import struct
 from dataclasses import dataclass
 
-from outrider.errors import InvalidRequest, NotSupported
+from outrider.errors import InvalidRequest
 from outrider.v1 import common_pb2
 
 MAX_BIASED_IDS = 300
@@ -56,7 +56,7 @@ def check_sampling(
     field: str = "sampling",
     max_stop_ids: int = MAX_STOP_IDS,
 ) -> None:
-    """Raises InvalidRequest naming the first field that is out of range, or NotSupported.
+    """Raises InvalidRequest naming the first field that is out of range.
 
     `max_stop_ids` is larger on the workers' streams, where the coordinator has added EOS ids.
     """
@@ -96,9 +96,3 @@ def _check_stops(
 def _check_verification(params: common_pb2.SamplingParams, field: str) -> None:
     if params.verification not in common_pb2.Verification.values():
         raise InvalidRequest(field, "a known Verification", got=params.verification)
-    if params.verification == common_pb2.VERIFICATION_COUPLED:
-        raise NotSupported(
-            f"{field}: COUPLED is not supported by this version",
-            field=field,
-            allowed="VERIFICATION_REJECTION",
-        )

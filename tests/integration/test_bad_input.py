@@ -122,11 +122,6 @@ SAMPLING = [
     (sampling(logit_bias=dict.fromkeys(range(301), 1.0)), INVALID, "sampling.logit_bias"),
     (sampling(stop_token_ids=[1, SIZE]), INVALID, "sampling.stop_token_ids[1]"),
     (sampling(stop_token_ids=[1] * 65), INVALID, "sampling.stop_token_ids"),
-    (
-        sampling(verification=common_pb2.VERIFICATION_COUPLED),
-        StatusCode.UNIMPLEMENTED,
-        "sampling.verification",
-    ),
 ]
 
 

@@ -57,7 +57,7 @@ async def test_a_target_says_that_it_has_runs() -> None:
     async with serving(table()) as channel:
         stub = model_pb2_grpc.ModelServiceStub(channel)
         model = await stub.GetModel(model_pb2.GetModelRequest())
-    assert list(model.features) == ["decode_tokens"]
+    assert list(model.features) == ["coupled", "decode_tokens"]
 
 
 async def test_a_half_close_ends_a_run() -> None:

@@ -10,8 +10,8 @@ import torch
 from outrider.draft_law import POINT_MASS, CutLaw, DraftLaw
 from outrider.prefix import EMPTY_DIGEST
 from target_service.draft_check import ProposedToken
+from target_service.judgement import Judgement
 from target_service.rejection import (
-    Judgement,
     acceptance_probability,
     accepts,
     draw_from,

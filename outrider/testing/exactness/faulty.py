@@ -21,7 +21,8 @@ from outrider.randomness import Purpose, derive_seed, draw_word
 from outrider.testing.exactness.decoding import Request, Round
 from outrider.testing.exactness.in_process import InProcessDecoder
 from target_service.draft_check import ProposedToken
-from target_service.rejection import Judgement, draw_from
+from target_service.judgement import Judgement
+from target_service.rejection import draw_from
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from outrider.randomness import Purpose, derive_seed, draw_word
 from outrider.testing.exactness.decoding import Request, Round
 from outrider.testing.exactness.tables import TablePair
 from target_service.draft_check import ProposedToken, check_drafts
-from target_service.rejection import Judgement, judge
+from target_service.judgement import Judgement
+from target_service.rejection import judge
 
 
 @dataclass(frozen=True, slots=True)

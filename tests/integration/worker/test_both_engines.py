@@ -189,7 +189,7 @@ async def test_streams_broken_at_any_moment_give_all_their_blocks_back(
 async def test_the_memory_report_and_the_model_are_told(channel: aio.Channel) -> None:
     model = await model_pb2_grpc.ModelServiceStub(channel).GetModel(model_pb2.GetModelRequest())
     assert (model.vocabulary_size, model.context_length) == (SIZE, 4096)
-    assert model.features == ["decode_tokens"]
+    assert model.features == ["coupled", "decode_tokens"]
     assert model.replica_id
     async with stream_to(channel) as stream:
         answer = await stream.ask(verify_round(1, PROMPT))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from outrider.errors import InvalidRequest, NotSupported
+from outrider.errors import InvalidRequest
 from outrider.rpc.validation import check_sampling
 from outrider.v1 import common_pb2
 
@@ -97,10 +97,9 @@ def test_what_is_refused_by_name(fields: dict[str, Any], name: str) -> None:
     assert caught.value.allowed
 
 
-def test_coupled_is_known_but_not_supported() -> None:
-    with pytest.raises(NotSupported) as caught:
-        check(common_pb2.SamplingParams(verification=common_pb2.VERIFICATION_COUPLED))
-    assert caught.value.metadata["field"] == "sampling.verification"
+@pytest.mark.parametrize("verification", common_pb2.Verification.values())
+def test_every_rule_is_known(verification: common_pb2.Verification.ValueType) -> None:
+    check(common_pb2.SamplingParams(verification=verification))
 
 
 def test_the_path_of_the_field_is_the_callers() -> None:
