@@ -131,7 +131,7 @@ class Generation:
                 ),
                 speculation=self.statistics.to_message(),
                 seed=plan.seed,
-                reproducible=plan.greedy and self._model.dtype in EXACT_DTYPES,
+                reproducible=(plan.greedy or plan.coupled) and self._model.dtype in EXACT_DTYPES,
                 model=self._model.name,
                 trace_id=telemetry.trace_id(self._span),
             )
@@ -151,7 +151,12 @@ def _verify_open(plan: GenerationPlan) -> target_pb2.VerifyOpen:
 def _draft_open(
     plan: GenerationPlan, *, mode: draft_pb2.DraftMode.ValueType, model: model_pb2.GetModelResponse
 ) -> draft_pb2.DraftOpen:
-    """The draft gets a seed of its own, never the request's, and none when it draws nothing."""
+    """The draft gets a seed of its own, never the request's, and none when it draws nothing.
+
+    With COUPLED any draft gets that of the shared noise: it cannot steer the output there.
+    """
+    if plan.coupled:
+        mode = draft_pb2.DRAFT_MODE_SAMPLED
     sampling = common_pb2.SamplingParams()
     sampling.CopyFrom(plan.sampling)
     sampling.ClearField("seed")
@@ -165,5 +170,6 @@ def _draft_open(
         vocabulary_size=model.vocabulary_size,
     )
     if mode == draft_pb2.DRAFT_MODE_SAMPLED:
-        message.derived_seed = derive_seed(Purpose.DRAFT, seed=plan.seed, choice_index=CHOICE_INDEX)
+        purpose = Purpose.COUPLE if plan.coupled else Purpose.DRAFT
+        message.derived_seed = derive_seed(purpose, seed=plan.seed, choice_index=CHOICE_INDEX)
     return message

@@ -51,6 +51,11 @@ class GenerationPlan:
         return is_greedy(self.sampling)
 
     @property
+    def coupled(self) -> bool:
+        """The target's own choices are the output, whatever the draft proposes."""
+        return is_coupled(self.sampling)
+
+    @property
     def stop_token_ids(self) -> frozenset[int]:
         """Ids that end the output, EOS included unless ignored."""
         return frozenset(self.sampling.stop_token_ids)
@@ -64,3 +69,8 @@ class GenerationPlan:
 def is_greedy(sampling: common_pb2.SamplingParams) -> bool:
     """The most likely token is always taken."""
     return sampling.HasField("temperature") and sampling.temperature <= GREEDY_TEMPERATURE
+
+
+def is_coupled(sampling: common_pb2.SamplingParams) -> bool:
+    """Draft tokens are judged by COUPLED; the rule is set."""
+    return sampling.verification == common_pb2.VERIFICATION_COUPLED

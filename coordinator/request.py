@@ -5,14 +5,16 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 
-from coordinator.plan import GenerationPlan, is_greedy
+from coordinator.plan import GenerationPlan, is_coupled, is_greedy
 from coordinator.speculation import SpeculationDefaults, speculation_terms
 from coordinator.text.tokenizer import TargetTokenizer
-from outrider.errors import InvalidRequest, ModelNotFound, OutOfRange
+from outrider.errors import InvalidRequest, ModelNotFound, NotSupported, OutOfRange
 from outrider.rpc.validation import check_sampling
 from outrider.v1 import common_pb2, generation_pb2, model_pb2
 
 DEFAULT_MAX_NEW_TOKENS = 256
+COUPLED = "coupled"
+"""The feature of a target that judges by COUPLED."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,10 @@ class RequestPlanner:
         self._limits = limits
 
     async def plan(self, request: generation_pb2.GenerateRequest) -> GenerationPlan:
-        """The plan of one request. Raises InvalidRequest, OutOfRange or ModelNotFound."""
+        """The plan of one request.
+
+        Raises InvalidRequest, OutOfRange, ModelNotFound or NotSupported.
+        """
         if request.model not in ("", self._target.name):
             raise ModelNotFound(
                 f"model: there is no {request.model[:80]!r} here, only {self._target.name!r}",
@@ -60,7 +65,6 @@ class RequestPlanner:
                 got=len(request.output_token_ids),
             )
         sampling = self._sampling(request, max_new_tokens)
-        coupled = sampling.verification == common_pb2.VERIFICATION_COUPLED
         return GenerationPlan(
             prompt_token_ids=tuple(prompt),
             continued_token_ids=tuple(prompt) if request.HasField("text") else (),
@@ -71,7 +75,7 @@ class RequestPlanner:
                 request.speculation,
                 self._limits.speculation,
                 max_draft_length=self._target.max_draft_length,
-                bonus_free=coupled or is_greedy(sampling),
+                bonus_free=is_coupled(sampling) or is_greedy(sampling),
             ),
         )
 
@@ -124,7 +128,7 @@ class RequestPlanner:
         )
         sampling = common_pb2.SamplingParams()
         sampling.CopyFrom(request.sampling)
-        sampling.verification = common_pb2.VERIFICATION_REJECTION
+        sampling.verification = self._verification(request.sampling)
         if not sampling.HasField("seed"):
             sampling.seed = secrets.randbits(64)
         if not sampling.ignore_eos:
@@ -132,3 +136,20 @@ class RequestPlanner:
             sampling.ClearField("stop_token_ids")
             sampling.stop_token_ids.extend(sorted(stops))
         return sampling
+
+    def _verification(
+        self, sampling: common_pb2.SamplingParams
+    ) -> common_pb2.Verification.ValueType:
+        """Who sets a seed wants the same output again, whatever the draft does: COUPLED."""
+        able = COUPLED in self._target.features
+        if sampling.verification == common_pb2.VERIFICATION_COUPLED and not able:
+            raise NotSupported(
+                "sampling.verification: the target does not know COUPLED",
+                field="sampling.verification",
+                allowed="VERIFICATION_REJECTION",
+            )
+        if sampling.verification != common_pb2.VERIFICATION_UNSPECIFIED:
+            return sampling.verification
+        if sampling.HasField("seed") and able:
+            return common_pb2.VERIFICATION_COUPLED
+        return common_pb2.VERIFICATION_REJECTION
