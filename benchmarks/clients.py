@@ -19,6 +19,14 @@ class Seen:
     asked: float
     arrivals: list[float] = field(default_factory=list)
     token_ids: list[int] = field(default_factory=list)
+    summary: generation_pb2.GenerationSummary = field(
+        default_factory=generation_pb2.GenerationSummary
+    )
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Its own output over the time from asking to the last token."""
+        return len(self.token_ids) / (self.ended - self.asked)
 
     @property
     def first_token_s(self) -> float:
@@ -49,13 +57,21 @@ class Clients:
 
         Raises AioRpcError.
         """
+        return await self.answer(_request(token_ids, output_tokens))
+
+    async def answer(self, request: generation_pb2.GenerateRequest) -> Seen:
+        """One answer of exactly `max_new_tokens`. Raises AioRpcError."""
         seen = Seen(time.perf_counter())
-        async for response in self._stub.Generate(_request(token_ids, output_tokens)):
-            if response.HasField("chunk") and response.chunk.token_ids:
+        async for response in self._stub.Generate(request):
+            if response.HasField("summary"):
+                seen.summary = response.summary
+            elif response.chunk.token_ids:
                 seen.arrivals.append(time.perf_counter())
                 seen.token_ids.extend(response.chunk.token_ids)
-        if len(seen.token_ids) != output_tokens:
-            raise RuntimeError(f"{len(seen.token_ids)} tokens came instead of {output_tokens}")
+        if len(seen.token_ids) != request.max_new_tokens:
+            raise RuntimeError(
+                f"{len(seen.token_ids)} tokens came instead of {request.max_new_tokens}"
+            )
         return seen
 
     async def generate_all(
@@ -65,6 +81,20 @@ class Clients:
         return await asyncio.gather(
             *(self.generate(prompt, output_tokens=output_tokens) for prompt in prompts)
         )
+
+    async def answer_all(self, requests: Sequence[generation_pb2.GenerateRequest]) -> list[Seen]:
+        """An answer to each request, all at once."""
+        return await asyncio.gather(*(self.answer(request) for request in requests))
+
+
+def answer_all(coordinator: str, requests: Sequence[generation_pb2.GenerateRequest]) -> list[Seen]:
+    """An answer to each request, all at once, from a client that lives as long as that takes."""
+
+    async def run() -> list[Seen]:
+        async with Clients(coordinator) as clients:
+            return await clients.answer_all(requests)
+
+    return asyncio.run(run())
 
 
 def tokens_per_s(

@@ -95,7 +95,7 @@ def running_services(programs: Programs, placement: Placement) -> Iterator[Clien
     own_cores = os.sched_getaffinity(0)
     with (
         tempfile.TemporaryDirectory(prefix="outrider-bench-") as folder,
-        Deployment(Path(folder), _Silent(), grace_s=GRACE_S) as deployment,
+        Deployment(Path(folder), Silent(), grace_s=GRACE_S) as deployment,
     ):
         workers = deployment.start(
             [
@@ -116,7 +116,7 @@ def running_services(programs: Programs, placement: Placement) -> Iterator[Clien
         os.sched_setaffinity(0, placement.target_cores)
         try:
             with Client(address) as client:
-                _wait_for_draft(client)
+                wait_for_draft(client)
                 yield client
         finally:
             os.sched_setaffinity(0, own_cores)
@@ -142,7 +142,7 @@ def running_targets(
     own_cores = os.sched_getaffinity(0)
     with (
         tempfile.TemporaryDirectory(prefix="outrider-bench-") as folder,
-        Deployment(Path(folder), _Silent(), grace_s=GRACE_S) as deployment,
+        Deployment(Path(folder), Silent(), grace_s=GRACE_S) as deployment,
     ):
         targets = deployment.start(
             [
@@ -185,7 +185,7 @@ def _environment(settings: Mapping[str, str]) -> Sequence[str]:
     return ["env", *(f"{environment_name(name)}={value}" for name, value in settings.items())]
 
 
-class _Silent:
+class Silent:
     """Hears how the start goes and keeps it to itself."""
 
     def starting(self, name: str) -> None:
@@ -203,7 +203,8 @@ def _plan(name: str, words: Sequence[str], cores: frozenset[int]) -> ServicePlan
     return ServicePlan(name=name, command=[sys.executable, "-m", *words], cpus=cores)
 
 
-def _wait_for_draft(client: Client) -> None:
+def wait_for_draft(client: Client) -> None:
+    """Returns once the coordinator can use its draft. Raises RuntimeError with its reason."""
     deadline = time.monotonic() + PAIRING_TIMEOUT_S
     while not client.status().drafts[0].usable:
         if time.monotonic() > deadline:

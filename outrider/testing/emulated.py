@@ -42,6 +42,8 @@ SPAN = 32
 PROMPT_TOKENS = 16
 TINY = 1e-17
 """Mass of a PEAKED draft's next-best choices, all together: there to be ranked, never drawn."""
+NEVER = -1e4
+"""Logit of what has no mass: a model's logits are finite."""
 
 
 class Law(IntEnum):
@@ -164,7 +166,7 @@ def _kind(prefix: TokenPrefix, length: int, word: int) -> Kind:
 def _logits(probs: Mapping[int, float]) -> torch.Tensor:
     row = torch.zeros(VOCABULARY_SIZE, dtype=torch.float64)
     row[list(probs)] = torch.tensor(list(probs.values()), dtype=torch.float64)
-    return row.log()
+    return row.log().clamp(min=NEVER)
 
 
 def _places() -> torch.Tensor:
