@@ -102,7 +102,11 @@ async def test_an_untrusted_draft_is_verified_by_the_point_mass_rule() -> None:
     async with running_cluster(
         WorkerPlan(table()), WorkerPlan(table()), draft_trust="untrusted"
     ) as cluster:
-        sampled = request(sampling=common_pb2.SamplingParams(seed=5))
+        sampled = request(
+            sampling=common_pb2.SamplingParams(
+                seed=5, verification=common_pb2.VERIFICATION_REJECTION
+            )
+        )
         output = await cluster.generate(sampled)
     speculation = output.summary.speculation
     assert len(output.token_ids) == LENGTH

@@ -199,7 +199,9 @@ async def test_requests_without_a_seed_differ_and_tell_the_seed_they_got() -> No
         again = token_request(
             PROMPT,
             max_new_tokens=40,
-            sampling=common_pb2.SamplingParams(seed=one.summary.seed),
+            sampling=common_pb2.SamplingParams(
+                seed=one.summary.seed, verification=common_pb2.VERIFICATION_REJECTION
+            ),
             speculation=k(3),
         )
         assert (await cluster.generate(again)).token_ids == one.token_ids

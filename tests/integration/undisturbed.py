@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from outrider.testing.cluster import (
@@ -43,6 +42,3 @@ def assert_undisturbed(output: Output, expected: list[int]) -> None:
     assert output.token_ids == expected
     assert output.gapless
     assert output.summary.finish_reason == generation_pb2.FINISH_REASON_LENGTH
-
-
-Tamper = Callable[[common_pb2.DraftToken], None]

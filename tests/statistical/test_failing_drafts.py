@@ -31,7 +31,9 @@ async def test_a_draft_that_gives_nan_after_one_token_changes_no_law() -> None:
             request = token_request(
                 [1, 2],
                 max_new_tokens=4,
-                sampling=common_pb2.SamplingParams(seed=seed),
+                sampling=common_pb2.SamplingParams(
+                    seed=seed, verification=common_pb2.VERIFICATION_REJECTION
+                ),
                 speculation=generation_pb2.SpeculationParams(draft_length=2),
             )
             async with gate:
