@@ -18,7 +18,7 @@ from outrider.engine.prefill_slice import PrefillSlice
 from outrider.engine.room import Room
 from outrider.engine.schedule import schedule
 from outrider.engine.step_time import StepLoad, attended_by
-from outrider.engine.work import Work
+from outrider.engine.work import Recalled, Work
 from outrider.errors import NumericalFailure, OutOfRange, PoolUnavailable
 
 JobT = TypeVar("JobT")
@@ -80,6 +80,7 @@ class Batch(Generic[ResultT]):
         """One forward over what the schedule takes. None if there was none, or if it failed."""
         self._works.take_outputs()
         self._refuse_lost_sequences()
+        self._end_recalled()
         self._refuse_what_is_too_long()
         for work, error in self._room.admit(self._works, now=time.perf_counter()):
             self._works.fail(work, error)
@@ -113,6 +114,13 @@ class Batch(Generic[ResultT]):
             if sequence.revoked or sequence in taken:
                 self._works.fail(work, PoolUnavailable("another stream took over this KV state"))
             taken.add(sequence)
+
+    def _end_recalled(self) -> None:
+        """Works that were asked to end do so with what they have."""
+        for work in self._works:
+            if work.sequence.recalled:
+                work.sequence.recalled = False
+                self._works.advance(work, partial(work.failed, Recalled()))
 
     def _refuse_what_is_too_long(self) -> None:
         limit = self._model.context_length

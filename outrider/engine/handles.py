@@ -11,7 +11,9 @@ import math
 import secrets
 import time
 from collections.abc import Callable, Iterator
+from collections.abc import Sequence as SequenceOf
 from contextlib import contextmanager
+from typing import Any
 
 from outrider.engine.kv_state import HandleStatus, KvState, StateLost
 from outrider.engine.paged_sequence import Sequence
@@ -52,6 +54,8 @@ class HandleTable:
         self._oldest = -math.inf
         self.run_limits: dict[str, int] = {}
         """How long a sequence may become, for each owner that decodes alone at the moment."""
+        self.orders: dict[str, Any] = {}
+        """What the work under way for each owner was told last, if it takes orders."""
 
     def open(
         self, handle_id: str | None, *, owner: str, scope: bytes, new_id: str | None = None
@@ -76,11 +80,21 @@ class HandleTable:
 
     @contextmanager
     def working_on(
-        self, handle_id: str, *, owner: str, base_length: int, prefix_digest: int
+        self,
+        handle_id: str,
+        *,
+        owner: str,
+        base_length: int,
+        prefix_digest: int,
+        following: SequenceOf[int] = (),
     ) -> Iterator[Sequence | StateLost]:
         """As `attach`, for the time of one round: a stream that is worked for is not silent."""
         sequence = self.attach(
-            handle_id, owner=owner, base_length=base_length, prefix_digest=prefix_digest
+            handle_id,
+            owner=owner,
+            base_length=base_length,
+            prefix_digest=prefix_digest,
+            following=following,
         )
         state = self._states.get(handle_id)
         if state is None or state.sequence is not sequence:
@@ -94,10 +108,17 @@ class HandleTable:
                 state.working, state.since = False, self._clock()
 
     def attach(
-        self, handle_id: str, *, owner: str, base_length: int, prefix_digest: int
+        self,
+        handle_id: str,
+        *,
+        owner: str,
+        base_length: int,
+        prefix_digest: int,
+        following: SequenceOf[int] = (),
     ) -> Sequence | StateLost:
         """The state cut back to its first `base_length` ids, if those have that digest.
 
+        What it has of the ids `following` them is kept too.
         A state that is too short says how much it has, which the next attempt checks by its
         digest; one with other ids is cleared. Raises Exhausted, and InvalidRequest for a digest
         of no ids that is not one.
@@ -116,8 +137,16 @@ class HandleTable:
             state.sequence.clear()
             state.sequence.preempted = True
             return StateLost(0)
-        state.sequence.rollback(base_length)
+        kept = prefix.token_ids[base_length : base_length + len(following)]
+        state.sequence.rollback(base_length + _common_length(kept, following))
+        state.sequence.recalled = False
         return state.sequence
+
+    def recall(self, handle_id: str, *, owner: str) -> None:
+        """Asks the work under way on that owner's state, if there is one, to end."""
+        state = self._states.get(handle_id)
+        if state is not None and state.owner == owner and state.working:
+            state.sequence.recalled = True
 
     def agrees(self, handle_id: str, *, base_length: int, prefix_digest: int) -> bool:
         """Whether the state's first `base_length` ids are there and have that digest."""
@@ -205,3 +234,11 @@ class HandleTable:
         if not sequence.parked:
             sequence.seal(len(sequence.prefix))
         sequence.revoke()
+
+
+def _common_length(one: SequenceOf[int], other: SequenceOf[int]) -> int:
+    """How many leading ids two sequences share."""
+    return next(
+        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
+        min(len(one), len(other)),
+    )

@@ -27,6 +27,8 @@ class Sequence:
         """It had state, lost it and has read nothing since: its generation is under way."""
         self.revoked = False
         """Another owner took its state over: no work may go on with it."""
+        self.recalled = False
+        """The work under way on it is to end before the next forward."""
         self._keys: list[bytes] = []
         self._claims: list[int] | None = None
         self._asked = False

@@ -8,7 +8,8 @@ A work function yields the Chunk whose logits it needs next, receives them as a 
         return int(rows[0].argmax())
 
 It may give answers before its last one by yielding them as `Answer`; it goes on at once, and what
-it receives then means nothing.
+it receives then means nothing. `Recalled` is raised where it waits when it is to end with what it
+has.
 
 Fewer rows come when a later one is NaN or infinite: what follows it is worth nothing. A forward
 that fails, or whose first row is so, is raised where the work waits, with the
@@ -31,6 +32,10 @@ from outrider.engine.model import Chunk
 
 ResultT = TypeVar("ResultT")
 ResultT_co = TypeVar("ResultT_co", covariant=True)
+
+
+class Recalled(Exception):  # noqa: N818
+    """The work is to end at once; its state is as it was."""
 
 
 @dataclass(frozen=True, slots=True)
