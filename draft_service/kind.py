@@ -7,8 +7,9 @@ from functools import partial
 from grpc import aio
 
 from draft_service.drafting import DraftJob, DraftResult, draft
+from draft_service.handler import DraftRuntime
 from draft_service.proposal import CandidateCut
-from draft_service.servicer import DraftRuntime, DraftServicer
+from draft_service.servicer import DraftServicer
 from outrider.engine.handles import StateLost
 from outrider.v1 import draft_pb2_grpc, model_pb2
 from outrider.worker.server import WorkerKind

@@ -68,6 +68,10 @@ class RoundHandler(ABC, Generic[RequestT, RoundT, JobT, ResultT, ResponseT]):
         """Asks work that would give further answers to end with the next."""
         return
 
+    def state_lost(self) -> None:
+        """The state that the stream's rounds went on from is gone."""
+        return
+
     @abstractmethod
     def drafted(self, message: RoundT, result: ResultT) -> int:
         """How many draft tokens the round was about, for its span."""
@@ -183,6 +187,7 @@ class _StreamWork(Generic[RequestT, RoundT, JobT, ResultT, ResponseT]):
         if isinstance(done.result, StateLost):
             response.state_lost.kept_length = done.result.kept_length
             response.state_lost.SetInParent()
+            self._handler.state_lost()
             return
         known = Done(done.result, done.timings, done.last)
         self._runtime.counts.answered(done.timings)

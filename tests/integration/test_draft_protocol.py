@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -96,19 +97,23 @@ async def test_each_token_is_a_draw_from_its_law(make: Callable[[], Model]) -> N
 async def test_tokens_are_a_chain_with_names_of_their_own() -> None:
     async with serving(table()) as channel:
         stream = await opened(channel)
-        rounds = [
-            proposal(await stream.ask(draft_round(number, PROMPT, until=7))) for number in (4, 9)
-        ]
-    names = [token.node_id for answer in rounds for token in answer.tokens]
-    assert len(set(names)) == len(names) == 8
+        first = proposal(await stream.ask(draft_round(4, PROMPT, until=7)))
+        again = proposal(await stream.ask(draft_round(9, PROMPT, until=7)))
+        more = proposal(await stream.ask(draft_round(10, PROMPT, until=9)))
+    assert not again.tokens
+    assert first.done
+    assert again.done
+    assert more.done
+    tokens = [*first.tokens, *more.tokens]
+    assert [len(first.tokens), len(more.tokens)] == [4, 2]
+    names = [token.node_id for token in tokens]
+    assert len(set(names)) == len(names)
     assert min(names) >= 1
-    for number, answer in zip((4, 9), rounds, strict=True):
-        first, *others = answer.tokens
-        assert first.WhichOneof("parent") == "root_round"
-        assert first.root_round == number
-        for before, token in zip(answer.tokens, others, strict=False):
-            assert token.WhichOneof("parent") == "parent_node_id"
-            assert token.parent_node_id == before.node_id
+    assert tokens[0].WhichOneof("parent") == "root_round"
+    assert tokens[0].root_round == 4
+    for before, token in itertools.pairwise(tokens):
+        assert token.WhichOneof("parent") == "parent_node_id"
+        assert token.parent_node_id == before.node_id
 
 
 @pytest.mark.parametrize(
@@ -167,6 +172,7 @@ async def test_rolling_back_drafts_what_fresh_state_drafts(make: Callable[[], Mo
     async with serving(make()) as channel:
         stream = await opened(channel)
         token_ids, length = list(PROMPT), 0
+        known: list[tuple[int, tuple[int, ...], tuple[int, ...]]] = []
         for number in range(1, 21):
             until = len(token_ids) + generator.randint(0, 5)
             answer = proposal(
@@ -175,12 +181,18 @@ async def test_rolling_back_drafts_what_fresh_state_drafts(make: Callable[[], Mo
             fresh = await opened(channel)
             other = proposal(await fresh.ask(draft_round(1, token_ids, until=until)))
             await fresh.half_close()
-            assert content(answer) == content(other)
-            assert answer.handle.length == other.handle.length
-            accepted = generator.randint(0, len(answer.tokens))
-            drafted = [token.token_id for token in answer.tokens[:accepted]]
+            drafts = [*known, *content(answer)]
+            assert drafts[: until - len(token_ids)] == content(other)
+            accepted = generator.randint(0, len(drafts))
+            drafted = [draft[0] for draft in drafts[:accepted]]
             length = min(answer.handle.length, len(token_ids) + accepted)
-            token_ids = [*token_ids, *drafted, generator.randrange(SIZE)][:50]
+            output = [*drafted, generator.randrange(SIZE)]
+            # What was sent before and is right is not sent again.
+            follows = len(drafts) > accepted and drafts[accepted][0] == output[-1]
+            known = drafts[accepted + 1 :] if follows else []
+            token_ids = [*token_ids, *output]
+            if len(token_ids) > 50:
+                break
             length = min(length, len(token_ids) - 1)
 
 

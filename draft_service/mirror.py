@@ -1,0 +1,93 @@
+"""What the coordinator's draft tree holds of this stream: ids and names, no state.
+
+A committed prefix is found in it by its length and its digest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from outrider.prefix import extend_digest
+
+
+@dataclass(slots=True, eq=False)
+class MirrorNode:
+    """A drafted token that was sent. `length`, `digest`: of the ids up to it, itself included."""
+
+    name: int
+    token_id: int
+    length: int
+    digest: int
+    drawn: MirrorNode | None = None
+    guesses: dict[int, MirrorNode] = field(default_factory=dict)
+
+    @property
+    def children(self) -> list[MirrorNode]:
+        """The drawn one first."""
+        return [*([self.drawn] if self.drawn else ()), *self.guesses.values()]
+
+
+class Mirror:
+    """Tokens that were sent and are not decided yet, below the last committed prefix."""
+
+    def __init__(self) -> None:
+        self._root: MirrorNode | None = None
+        self._by_name: dict[int, MirrorNode] = {}
+
+    @property
+    def empty(self) -> bool:
+        """No prefix is known as committed."""
+        return self._root is None
+
+    @property
+    def chain(self) -> list[MirrorNode]:
+        """The drawn tokens that follow the committed prefix."""
+        chain: list[MirrorNode] = []
+        node = self._root.drawn if self._root else None
+        while node is not None:
+            chain.append(node)
+            node = node.drawn
+        return chain
+
+    def goes_on(self, *, length: int, digest: int) -> bool:
+        """Whether such a prefix ends in the committed one or on the chain that follows it."""
+        on_chain = [*([self._root] if self._root else ()), *self.chain]
+        return any(node.length == length and node.digest == digest for node in on_chain)
+
+    def commit(self, *, length: int, digest: int) -> None:
+        """That prefix is committed: what does not follow it is forgotten."""
+        root = next(
+            (node for node in self._nodes() if node.length == length and node.digest == digest),
+            None,
+        )
+        self._root = root or MirrorNode(0, 0, length, digest)
+        self._by_name = {node.name: node for node in self._nodes()}
+
+    def add(self, name: int, *, parent: int | None, token_id: int, guess: bool = False) -> None:
+        """A token was sent; `parent` None: it follows the committed prefix.
+
+        One whose parent is forgotten is not kept, nor one whose place is taken.
+        """
+        node = self._root if parent is None else self._by_name.get(parent)
+        if node is None or (node.drawn is not None and not guess):
+            return
+        digest = extend_digest(node.digest, token_id)
+        child = MirrorNode(name, token_id, node.length + 1, digest)
+        self._by_name[name] = child
+        if guess:
+            node.guesses[token_id] = child
+        else:
+            node.drawn = child
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        self._root = None
+        self._by_name.clear()
+
+    def _nodes(self) -> Iterator[MirrorNode]:
+        heap = [self._root] if self._root else []
+        while heap:
+            node = heap.pop()
+            yield node
+            heap.extend(node.children)
