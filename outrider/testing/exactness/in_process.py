@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 
@@ -55,6 +56,8 @@ class InProcessDecoder:
     plant a fault in one of them.
     """
 
+    draft_purpose: ClassVar[Purpose] = Purpose.DRAFT
+
     pair: TablePair
     options: SamplingOptions = field(default_factory=SamplingOptions)
     cut: CandidateCut = field(default_factory=CandidateCut)
@@ -102,7 +105,7 @@ class InProcessDecoder:
         self, request: Request, prefix: TokenPrefix, length: int
     ) -> Sequence[ProposedToken]:
         """`length` draft tokens after `prefix`."""
-        seed = derive_seed(Purpose.DRAFT, seed=_seed(request), choice_index=0)
+        seed = derive_seed(self.draft_purpose, seed=seed_of(request), choice_index=0)
         committed_length = len(prefix)
         drafts: list[ProposedToken] = []
         for _ in range(length):
@@ -134,7 +137,7 @@ class InProcessDecoder:
         return judge(
             self.rows(request, prefix, [draft.token_id for draft in drafts]),
             drafts,
-            seed=_seed(request),
+            seed=seed_of(request),
             choice_index=0,
             position=position,
             digest=prefix.digest(position),
@@ -149,7 +152,7 @@ class InProcessDecoder:
             drafts,
             position=position,
             digest=prefix.digest(position),
-            draft_seed=derive_seed(Purpose.DRAFT, seed=_seed(request), choice_index=0),
+            draft_seed=derive_seed(Purpose.DRAFT, seed=seed_of(request), choice_index=0),
             vocabulary_size=self.pair.vocabulary_size,
             greedy=self.options.greedy,
         )
@@ -224,7 +227,8 @@ class UntrustedDecoder(InProcessDecoder):
         return ProposedToken(law if isinstance(law, int) else law.token_ids[0], POINT_MASS)
 
 
-def _seed(request: Request) -> int:
+def seed_of(request: Request) -> int:
+    """The seed of a request. Raises ValueError where it brings none."""
     if request.seed is None:
         raise ValueError("the decoder in process needs requests with seeds")
     return request.seed
