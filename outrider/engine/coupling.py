@@ -70,7 +70,7 @@ def _orders(
     missing = _missing_(token_words(token_ids, couple_seed=couple_seed, positions=positions))
     scores = _scores(values, missing)
     least = scores.topk(min(count, scores.shape[1]), dim=1).values[:, -1:]
-    if bool(values[:, -1].any()):
+    if values.shape[1] < probs.shape[1] and bool(values[:, -1].any()):
         # Some row has more tokens than its leaders.
         values = probs
         token_ids = columns.token_ids(torch.arange(probs.shape[1], device=probs.device))[None]
