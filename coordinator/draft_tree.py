@@ -3,8 +3,8 @@
 Drafted tokens hang on the tree by their parents; a verdict moves the root down along the output.
 What is below the root then is still valid, whatever made it: a draft that went on by itself, a
 bonus it foresaw, or a side branch. The output law does not depend on any of it. A node has at most
-one *drawn* child, the first to arrive, with its own q; only drawn tokens are ever verified. Nodes
-marked `guess` are there to be looked up after a verdict.
+one *drawn* child, the first to arrive, with its own q; only drawn tokens are ever verified. All
+others are *guesses*: they are there to be looked up after a verdict.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from enum import Enum, auto
 from outrider.prefix import TokenPrefix
 from outrider.v1 import common_pb2
 
-MAX_NODES = 4096
-"""Far more than any round asks for: what a draft sends beyond is not kept."""
+MAX_NODES = 8192
+"""More than any round asks for: what a draft sends beyond is not kept."""
 
 
 class Arrival(Enum):
@@ -27,8 +27,10 @@ class Arrival(Enum):
     """It hangs below the root, or was there already."""
     CAME_TRUE = auto()
     """The output has passed its place, with this very token."""
+    CAME_FALSE = auto()
+    """The output has passed its place, with another token."""
     STALE = auto()
-    """The output has gone another way, or its place is taken."""
+    """It continues nothing that the output may still become, or more than was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,11 @@ class Step:
 
 @dataclass(slots=True, eq=False)
 class _Node:
+    """A token, and how long the sequence is with it."""
+
     token: common_pb2.DraftToken
-    names: list[int]
+    length: int
+    names: list[int] = field(default_factory=list)
     drawn: _Node | None = None
     guesses: dict[int, _Node] = field(default_factory=dict)
 
@@ -67,12 +72,13 @@ class DraftTree:
     def __init__(self, prefix: TokenPrefix) -> None:
         """`prefix`: what is committed; it is extended by `advance` alone."""
         self._prefix = prefix
-        self._root = _Node(common_pb2.DraftToken(), [])
+        self._root = _Node(common_pb2.DraftToken(), len(prefix))
         self._nodes: dict[int, _Node] = {}
         self._passed: dict[int, int] = {}
         self._rounds: dict[int, int] = {}
-        self._size = 0
         self._on_guess = False
+        self.size = 0
+        """Tokens that hang below the root."""
         self.dropped = 0
         """Tokens that were kept and then left behind, rejected ones included."""
 
@@ -110,34 +116,37 @@ class DraftTree:
         self._rounds = {n: at for n, at in self._rounds.items() if at >= length}
         self._passed = {name: at for name, at in self._passed.items() if at >= length}
 
-    def add(self, token: common_pb2.DraftToken) -> Arrival:
-        """Hangs a drafted token on the tree. It becomes the tree's own."""
+    def add(self, token: common_pb2.DraftToken, *, until_length: int) -> Arrival:
+        """Hangs a drafted token on the tree. It becomes the tree's own.
+
+        A token that would make the sequence longer than `until_length` ids is not kept.
+        """
         name = token.node_id
         parent = self._parent(token)
         if isinstance(parent, int):
             if self._prefix.token_ids[parent] != token.token_id:
-                return Arrival.STALE
-            self._passed[name] = parent + 1
+                return Arrival.CAME_FALSE
+            if len(self._passed) < MAX_NODES:
+                self._passed[name] = parent + 1
             return Arrival.CAME_TRUE
-        if parent is None or name in self._nodes:
+        if parent is None or name in self._nodes or len(self._nodes) >= MAX_NODES:
             return Arrival.STALE
-        known = parent.child(token.token_id)
-        if known is not None:
-            self._name(known, name)
-            if not token.guess and parent.drawn is None:
-                del parent.guesses[token.token_id]
-                parent.drawn = known
-                known.token = _without_place(token)
-            return Arrival.KEPT
-        if self._size >= MAX_NODES or (parent.drawn is not None and not token.guess):
-            return Arrival.STALE
-        node = _Node(_without_place(token), [])
-        self._name(node, name)
-        self._size += 1
-        if token.guess:
-            parent.guesses[token.token_id] = node
-        else:
+        drawn = parent.drawn is None and not token.guess
+        node = parent.child(token.token_id)
+        if node is None:
+            if parent.length >= until_length or self.size >= MAX_NODES:
+                return Arrival.STALE
+            node = _Node(_without_place(token), parent.length + 1)
+            self.size += 1
+            if not drawn:
+                parent.guesses[token.token_id] = node
+        elif drawn:
+            del parent.guesses[token.token_id]
+            node.token = _without_place(token)
+        if drawn:
             parent.drawn = node
+        node.names.append(name)
+        self._nodes[name] = node
         return Arrival.KEPT
 
     def advance(self, token_ids: Sequence[int]) -> list[Step]:
@@ -151,12 +160,13 @@ class DraftTree:
             self._prefix.extend((token_id,))
             self._drop(other for other in node.children if other is not child)
             if child is None:
-                self._root = _Node(common_pb2.DraftToken(), [])
+                self._root = _Node(common_pb2.DraftToken(), len(self._prefix))
                 continue
-            self._size -= 1
+            self.size -= 1
             for name in child.names:
                 del self._nodes[name]
-                self._passed[name] = len(self._prefix)
+                if len(self._passed) < MAX_NODES:
+                    self._passed[name] = len(self._prefix)
             self._root = child
         return steps
 
@@ -184,10 +194,6 @@ class DraftTree:
             return self._root
         return length
 
-    def _name(self, node: _Node, name: int) -> None:
-        node.names.append(name)
-        self._nodes[name] = node
-
     def _drop(self, nodes: Iterable[_Node]) -> None:
         """Forgets subtrees."""
         heap = list(nodes)
@@ -196,7 +202,7 @@ class DraftTree:
             heap.extend(node.children)
             for name in node.names:
                 del self._nodes[name]
-            self._size -= 1
+            self.size -= 1
             self.dropped += 1
 
 
