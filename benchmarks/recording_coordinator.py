@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import count, pairwise
 from pathlib import Path
-from typing import Any
 
 import coordinator.decode as decode
 from coordinator.main import serve_coordinator
 from coordinator.statistics import SpeculationStatistics
+from coordinator.worker_time import WorkerTime
 from outrider.settings import CoordinatorSettings, load_settings
 
 
@@ -62,18 +62,20 @@ def recording(records: list[RoundRecord]) -> type[SpeculationStatistics]:
             super().__init__()
             self.generation = next(generations)
 
-        def count_time(self, *, round_ms: float, target: Any, draft: Any) -> None:
+        def count_time(
+            self, *, round_s: float, wait_s: float, target: WorkerTime, draft: WorkerTime
+        ) -> None:
             ended_us = time.perf_counter() * 1e6
-            super().count_time(round_ms=round_ms, target=target, draft=draft)
-            parts = [target, draft] if draft is not None else [target]
+            super().count_time(round_s=round_s, wait_s=wait_s, target=target, draft=draft)
+            spent = target + draft
             records.append(
                 RoundRecord(
                     generation=self.generation,
                     ended_us=ended_us,
-                    round_us=round_ms * 1000,
-                    model_us=sum(part.forward_us + part.sampling_us for part in parts),
-                    queue_us=sum(part.queue_us for part in parts),
-                    drafted=draft is not None,
+                    round_us=round_s * 1e6,
+                    model_us=spent.model_s * 1e6,
+                    queue_us=spent.queue_s * 1e6,
+                    drafted=wait_s > 0.0,
                 )
             )
 

@@ -3,133 +3,160 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator
 
 from opentelemetry.trace import Span
 
-from coordinator.draft_session import Drafted, DraftSession
+from coordinator.draft_plan import DraftPlan, RoundFacts
+from coordinator.draft_tree import DraftTree
+from coordinator.drafting import Drafting
 from coordinator.ending import Cut, cut_output
 from coordinator.plan import GenerationPlan
+from coordinator.proposal import Proposal
 from coordinator.statistics import SpeculationStatistics
 from coordinator.target_session import TargetSession
 from coordinator.tracing import RoundTrace
+from coordinator.worker_time import WorkerTime
 from outrider.errors import InternalFailure
 from outrider.prefix import TokenPrefix
-from outrider.v1 import common_pb2, target_pb2
+from outrider.v1 import target_pb2
 
-NANOSECONDS_PER_MS = 1_000_000
+RUN_CREDIT = 32
+"""Tokens that a target may be ahead when it decodes alone: enough to hide round trips, little
+enough to waste."""
+ALONE = DraftPlan(draft_length=0, run=RUN_CREDIT)
+NOTHING = Proposal()
 
 
 class DecodeLoop:
     """Decodes one generation round by round.
 
-    The first round has no draft tokens: the target reads the prompt and gives a token, and the
-    draft reads the prompt meanwhile. How many tokens are drafted is decided from lengths alone,
-    never from a token's value, so that the output law stays the target's.
+    A turn takes the draft tokens that are there, has them verified, moves the draft tree along the
+    output and tells the draft at once. The first round has none: the target reads the prompt and
+    gives a token, and the draft reads the prompt meanwhile.
     """
 
     def __init__(
         self,
         plan: GenerationPlan,
         *,
+        prefix: TokenPrefix,
+        tree: DraftTree,
         target: TargetSession,
-        draft: DraftSession | None,
-        draft_context_length: Callable[[], int],
+        drafting: Drafting | None,
         span: Span,
     ) -> None:
-        """`draft` None: the target decodes alone. `draft_context_length` is that of the draft in
-        use, 0 while there is none. `span` is the generation's; rounds become its children."""
+        """`prefix`: prompt and resumed output, which `tree` moves on. `drafting` None: the target
+        decodes alone. `span` is the generation's; rounds become its children."""
         self._plan = plan
+        self._prefix = prefix
+        self._tree = tree
         self._target = target
-        self._draft = draft
-        self._draft_context_length = draft_context_length
+        self._drafting = drafting
         self._span = span
-        self._prefix = TokenPrefix((*plan.prompt_token_ids, *plan.resumed_token_ids))
-        self._decided = 0
+        self._decided = 0.0
         self.statistics = SpeculationStatistics()
 
     async def run(self) -> AsyncGenerator[Cut, None]:
         """Yields the output of each round as it is decided; the last one has a finish reason."""
+        if self._drafting is not None:
+            self._drafting.begin(offset=self._offset)
         while True:
-            cut = await self._round()
-            self._prefix.extend(cut.token_ids)
+            cut = await self._turn()
             yield cut
             if cut.finish_reason is not None:
                 return
 
-    async def _round(self) -> Cut:
-        # In a run the target has been at it since the round before.
-        started = self._decided if self._target.running else time.perf_counter_ns()
+    @property
+    def _offset(self) -> int:
+        """Output tokens so far."""
+        return len(self._prefix) - len(self._plan.prompt_token_ids)
+
+    async def _turn(self) -> Cut:
+        first, in_run = self.statistics.rounds == 0, self._target.running
+        # In a run the target has been at it since the token before.
+        started = self._decided if in_run else time.perf_counter()
+        with RoundTrace(self._span, number=self.statistics.rounds) as trace:
+            proposal = NOTHING if first else await self._propose()
+            trace.proposed(proposal)
+            asked = started if in_run else time.perf_counter()
+            verdict = await self._verify(proposal, trace)
+            self._decided = time.perf_counter()
+            cut = self._cut(verdict)
+            spent = WorkerTime.reported(verdict.timings)
+            facts = RoundFacts(
+                drafted=len(proposal.tokens),
+                accepted=verdict.accepted,
+                output=len(cut.token_ids),
+                verify_s=self._decided - asked,
+                model_s=spent.model_s,
+                queue_s=spent.queue_s,
+                wait_s=proposal.wait_s,
+                batch_size=verdict.timings.batch_size,
+                price=verdict.price,
+                queue_depth=verdict.queue_depth,
+                in_run=in_run,
+                ready=proposal.ready,
+                guess=proposal.guess,
+                bonus=proposal.want_bonus,
+            )
+            self._move_on(cut, facts)
+            judged = 0 if verdict.HasField("draft_invalid") else facts.drafted
+            trace.decided(drafted=judged, accepted=facts.accepted, output=cut.token_ids)
         statistics = self.statistics
-        with RoundTrace(self._span, number=statistics.rounds) as trace:
-            drafted = await self._propose(self._draft_length(), trace)
-            tokens = drafted.tokens if drafted else ()
-            verdict = await self._verify(tokens, trace)
-            if verdict.HasField("draft_invalid"):
-                statistics.draft_invalid_rounds += 1
-                tokens = ()
-            cut = cut_output(
-                verdict.output_token_ids,
-                room=self._plan.length_limit - len(self._prefix),
-                stop_token_ids=self._plan.stop_token_ids,
+        statistics.count_round(drafted=judged, accepted=facts.accepted, output=facts.output)
+        statistics.count_proposal(proposal, invalid=judged < facts.drafted)
+        if not first:
+            statistics.count_time(
+                round_s=self._decided - started,
+                wait_s=proposal.wait_s,
+                target=spent,
+                draft=proposal.draft,
             )
-            if not cut.token_ids:
-                raise InternalFailure("the target answered a round without a token")
-            self._decided = time.perf_counter_ns()
-            first = statistics.rounds == 0
-            statistics.count_round(
-                drafted=len(tokens), accepted=verdict.accepted, output=len(cut.token_ids)
-            )
-            if not first:
-                statistics.count_time(
-                    round_ms=(self._decided - started) / NANOSECONDS_PER_MS,
-                    target=verdict.timings,
-                    draft=drafted.timings if drafted else None,
-                )
-            trace.decided(drafted=len(tokens), accepted=verdict.accepted, output=cut.token_ids)
-        statistics.replays = self._target.replays + (self._draft.replays if self._draft else 0)
-        statistics.stale_proposals = self._draft.stale_proposals if self._draft else 0
+        statistics.replays = self._target.replays
+        if self._drafting is not None:
+            self._drafting.count(statistics)
         return cut
 
-    def _draft_length(self, *, after: int = 0) -> int:
-        """Draft tokens wanted `after` further tokens: no more than can still become output."""
-        room = self._plan.length_limit - len(self._prefix) - after - 1
-        return max(0, min(self._plan.draft_length, room))
+    async def _propose(self) -> Proposal:
+        if self._drafting is None:
+            return NOTHING
+        if self._target.running:
+            return Proposal(missed=self._drafting.missing)
+        return await self._drafting.proposal()
 
-    async def _propose(self, draft_length: int, trace: RoundTrace) -> Drafted | None:
-        if self._draft is None or draft_length == 0:
-            return None
-        context_length = self._draft_context_length()
-        if context_length == 0:
-            self.statistics.draft_missed_rounds += 1
-            return None
-        draft_length = min(draft_length, context_length - len(self._prefix))
-        first = self.statistics.rounds == 0
-        # After the first token there must be room for a draft token and one more.
-        if draft_length < 1 or (first and self._draft_length(after=1) < 1):
-            return None
-        with trace.draft() as call:
-            if first:
-                self._draft.read_ahead(self._prefix, trace=call.context)
-                return None
-            drafted = await self._draft.propose(self._prefix, draft_length, trace=call.context)
-            if drafted is None:
-                self.statistics.draft_missed_rounds += 1
-                call.missed()
-            else:
-                call.answered(drafted.timings, tokens=len(drafted.tokens))
-        return drafted
-
-    async def _verify(
-        self, tokens: Sequence[common_pb2.DraftToken], trace: RoundTrace
-    ) -> target_pb2.Verdict:
+    async def _verify(self, proposal: Proposal, trace: RoundTrace) -> target_pb2.Verdict:
+        plan = self._drafting.plan if self._drafting is not None else ALONE
         room = self._plan.length_limit - len(self._prefix) - 1
         with trace.verify() as call:
             verdict = await self._target.verify(
                 self._prefix,
-                tokens,
+                proposal.tokens,
+                want_bonus=proposal.want_bonus,
                 trace=call.context,
-                further=room if self._draft is None else 0,
+                further=0 if plan.draft_length else min(plan.run, room),
             )
-            call.answered(verdict.timings, tokens=len(tokens))
+            call.answered(verdict.timings, tokens=len(proposal.tokens))
         return verdict
+
+    def _cut(self, verdict: target_pb2.Verdict) -> Cut:
+        cut = cut_output(
+            verdict.output_token_ids,
+            room=self._plan.length_limit - len(self._prefix),
+            stop_token_ids=self._plan.stop_token_ids,
+        )
+        if not cut.token_ids:
+            raise InternalFailure("the target answered a round without a token")
+        return cut
+
+    def _move_on(self, cut: Cut, facts: RoundFacts) -> None:
+        """Moves the tree along the output and tells the draft, before anything else is done."""
+        steps = self._tree.advance(cut.token_ids)
+        if self._drafting is None:
+            return
+        if self.statistics.rounds > 0:
+            # The first round read the prompt: its time says nothing of those to come.
+            self._drafting.decided(facts)
+        self._drafting.chosen(steps[facts.drafted :])
+        if cut.finish_reason is None and self._target.half_used(len(self._prefix)):
+            self._drafting.go_on(offset=self._offset)

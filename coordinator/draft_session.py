@@ -1,56 +1,35 @@
-"""One generation's stream to its draft. It cannot fail a request: it only has tokens or not."""
+"""One generation's dealings with its draft. They cannot fail a request: there are tokens or not."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from collections.abc import Callable
 
-import structlog
-from grpc import aio
+from opentelemetry.trace import Span
 
-from coordinator.calls import CLOSED_CALL_ERRORS, Peer, finish_call
+from coordinator.calls import Peer
+from coordinator.draft_intake import DraftIntake
+from coordinator.draft_pace import DraftPace
+from coordinator.draft_plan import DraftPlan
+from coordinator.draft_rounds import AskedRound, AskedRounds
+from coordinator.draft_stream import DraftGoneError, DraftStream
+from coordinator.draft_tree import DraftTree
+from coordinator.tracing import DraftTrace
+from coordinator.worker_time import WorkerTime
 from outrider.prefix import TokenPrefix
-from outrider.v1 import common_pb2, draft_pb2, draft_pb2_grpc
+from outrider.v1 import draft_pb2
 
-DraftCall: TypeAlias = "aio.StreamStreamCall[draft_pb2.DraftRequest, draft_pb2.DraftResponse]"
-
-log = structlog.get_logger(__name__)
-
-MAX_REPLAYS_PER_ROUND = 3
+MAX_REPLAYS_IN_A_ROW = 3
 FIRST_BACKOFF_S = 0.25
 LONGEST_BACKOFF_S = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Drafted:
-    """Draft tokens of one round, in draw order, and where the draft's time went."""
-
-    tokens: Sequence[common_pb2.DraftToken] = ()
-    timings: common_pb2.Timings = field(default_factory=common_pb2.Timings)
-
-
-class DraftGoneError(Exception):
-    """The draft ended the stream in an orderly way, without having been asked to."""
-
-
-@dataclass(slots=True)
-class _Asked:
-    """A round under way: its number, what was committed then, and the task that awaits it."""
-
-    number: int
-    committed_length: int
-    answer: asyncio.Task[draft_pb2.DraftResponse]
-    overdue: bool = False
-
-
 class DraftSession:
-    """Asks for draft tokens after a growing prefix, within a deadline.
+    """Keeps a draft at work below a growing prefix; what it sends hangs on the tree.
 
-    Whatever goes wrong, `propose` answers None and the round goes on without draft tokens. A
-    draft that has missed a deadline is not waited for again until that answer has come.
+    A commit does not wait for its answer. Whatever goes wrong with the stream, it is given up and
+    opened anew later, each time after a longer pause; the tokens that it brought stay.
     """
 
     def __init__(
@@ -58,210 +37,190 @@ class DraftSession:
         peer: Callable[[], Peer | None],
         open_message: draft_pb2.DraftOpen,
         *,
-        timeout_s: float,
+        prefix: TokenPrefix,
+        tree: DraftTree,
+        intake: DraftIntake,
+        pace: DraftPace,
+        span: Span,
     ) -> None:
-        """`peer` gives a draft that fits, or None while there is none."""
+        """`peer` gives a draft that fits, or None while there is none. `span`: the generation's."""
         self._peer = peer
         self._open = open_message
-        self._timeout_s = timeout_s
-        self._call: DraftCall | None = None
+        self._prefix = prefix
+        self._tree = tree
+        self._intake = intake
+        self._pace = pace
+        self._span = span
+        self._stream: DraftStream | None = None
         self._replica_id = ""
-        self._asked: _Asked | None = None
+        self._asked = AskedRounds()
         self._number = 0
         self._kept_length = 0
-        self._committed_length = 0
-        self._drafted_ids: list[int] = []
+        self._plan = DraftPlan(0)
+        self._proposal_until = self._draft_until = self._furthest = 0
+        self._replays_in_a_row = 0
+        self._proposals = 0
+        self._waiter: asyncio.Future[None] | None = None
         self._backoff_s = FIRST_BACKOFF_S
         self._retry_at = 0.0
-        self.stale_proposals = 0
         self.replays = 0
 
-    def read_ahead(self, prefix: TokenPrefix, *, trace: common_pb2.TraceContext) -> None:
-        """Lets the draft read the prefix without waiting for it."""
-        if self._asked is None and self._may_try():
-            self._ask(prefix, until_length=0, trace=trace)
+    @property
+    def ready(self) -> bool:
+        """There is a draft that may be asked."""
+        if self._peer() is None:
+            return False
+        return self._stream is not None or time.perf_counter() >= self._retry_at
 
-    async def propose(
-        self, prefix: TokenPrefix, draft_length: int, *, trace: common_pb2.TraceContext
-    ) -> Drafted | None:
-        """At most `draft_length` tokens after all of `prefix`; None when there are none in time."""
-        deadline = time.monotonic() + self._timeout_s
-        if self._asked is not None and not await self._catch_up(self._asked, deadline):
-            return None
-        for _ in range(1 + MAX_REPLAYS_PER_ROUND):
-            if not self._may_try():
-                return None
-            asked = self._ask(prefix, until_length=len(prefix) + draft_length, trace=trace)
-            answer = await self._answer(asked, deadline)
-            if answer is None:
-                return None
-            if answer.WhichOneof("answer") == "proposal":
-                tokens = _chain(answer.proposal.tokens, asked.number)[:draft_length]
-                if self._open.mode == draft_pb2.DRAFT_MODE_GREEDY:
-                    tokens = as_point_masses(tokens)
-                return Drafted(tokens, answer.proposal.timings)
-        return None
+    @property
+    def next_in_s(self) -> float:
+        """When the next token may come, seconds from now; inf: none is under way."""
+        return self._asked.next_in_s
+
+    def commit(self, plan: DraftPlan) -> None:
+        """Tells the draft all that is committed by now, and how far to draft below it."""
+        self._plan = plan
+        self._proposal_until = len(self._prefix) + plan.draft_length
+        self._draft_until = self._proposal_until + plan.ahead
+        self._furthest = max(self._furthest, self._draft_until)
+        if self._stream is not None and self._asked.gone_quiet:
+            self._stream.abandon()
+            self._disconnect()
+        peer = self._peer() if self.ready else None
+        if self._stream is None and peer is not None:
+            self._stream = self._open_stream(peer)
+        self._ask()
+
+    async def arrival(self, timeout_s: float) -> bool:
+        """Waits for the next proposal, or the stream's end; False when neither came in time."""
+        loop = asyncio.get_running_loop()
+        stream, proposals = self._stream, self._proposals
+        self._waiter = loop.create_future()
+        timer = loop.call_later(timeout_s, self._wake)
+        try:
+            await self._waiter
+        finally:
+            timer.cancel()
+            self._waiter = None
+        self._asked.overdue = stream is self._stream and proposals == self._proposals
+        return not self._asked.overdue
 
     async def close(self) -> None:
         """Half-closes, so that the draft frees the state at once."""
-        asked, self._asked = self._asked, None
-        if asked is not None:
-            asked.answer.cancel()
-            await asyncio.gather(asked.answer, return_exceptions=True)
-        if self._call is not None:
-            call, self._call = self._call, None
-            if asked is not None:
-                call.cancel()
-            else:
-                await finish_call(call)
+        stream, self._stream = self._stream, None
+        self._asked.clear()
+        if stream is not None:
+            await stream.close()
 
-    def _may_try(self) -> bool:
-        return self._call is not None or time.monotonic() >= self._retry_at
-
-    async def _catch_up(self, asked: _Asked, deadline: float) -> bool:
-        """Takes the answer of an earlier round; False while it is still to come."""
-        if asked.overdue and not asked.answer.done():
-            return False
-        counts_as_stale = asked.overdue
-        answer = await self._answer(asked, deadline)
-        if answer is not None and counts_as_stale:
-            self.stale_proposals += 1
-        return self._asked is None
-
-    def _ask(
-        self, prefix: TokenPrefix, *, until_length: int, trace: common_pb2.TraceContext
-    ) -> _Asked:
+    def _ask(self) -> None:
+        if self._stream is None:
+            return
+        length = len(self._prefix)
+        base_length = min(self._kept_length, length - 1)
+        missing = max(1, self._proposal_until - length - self._tree.depth)
+        trace = DraftTrace(self._span)
         self._number += 1
-        base_length = self._base_length(prefix)
-        message = draft_pb2.DraftRequest(
-            round=draft_pb2.DraftRound(
+        self._tree.begin_round(self._number)
+        self._asked.ask(
+            AskedRound(
+                self._number,
+                committed_length=length,
+                due_s=self._pace.round_trip_s + missing * self._pace.token_s,
+                idle=not self._asked.any,
+                trace=trace,
+            ),
+            continues=self._tree.depth > 0,
+        )
+        self._stream.send(
+            draft_pb2.DraftRound(
                 number=self._number,
                 base_length=base_length,
-                prefix_digest=prefix.digest(base_length),
-                committed_token_ids=prefix.token_ids[base_length:],
-                draft_until_length=until_length,
-                trace=trace,
+                prefix_digest=self._prefix.digest(base_length),
+                committed_token_ids=self._prefix.token_ids[base_length:],
+                draft_until_length=self._draft_until,
+                proposal_until_length=(
+                    self._proposal_until if length < self._proposal_until else 0
+                ),
+                branches=self._plan.branches,
+                branch_length=self._plan.branch_length,
+                acceptance=self._plan.acceptance,
+                trace=trace.context,
             )
         )
-        answer = asyncio.create_task(self._exchange(message))
-        self._asked = _Asked(self._number, len(prefix), answer)
-        return self._asked
 
-    def _base_length(self, prefix: TokenPrefix) -> int:
-        """How much of the draft's state is still right: committed ids, then drafted ones that
-        were committed as drafted."""
-        length = self._committed_length
-        for drafted, committed in zip(self._drafted_ids, prefix.token_ids[length:], strict=False):
-            if drafted != committed:
-                break
-            length += 1
-        return min(length, self._kept_length, len(prefix) - 1)
+    def _open_stream(self, peer: Peer) -> DraftStream:
+        self._replica_id = peer.replica_id
+        self._kept_length = 0
+        return DraftStream(peer, self._open, on_answer=self._take, on_end=self._disconnect)
 
-    async def _exchange(self, message: draft_pb2.DraftRequest) -> draft_pb2.DraftResponse:
-        """Sends a round, opening the stream first where there is none, and awaits its answer."""
-        if self._call is None:
-            peer = self._peer()
-            if peer is None:
-                raise DraftGoneError
-            self._replica_id = peer.replica_id
-            self._call = draft_pb2_grpc.DraftServiceStub(peer.channel).Draft()
-            await self._call.write(draft_pb2.DraftRequest(open=self._open))
-        call = self._call
-        await call.write(message)
-        while True:
-            answer = await call.read()
-            if not isinstance(answer, draft_pb2.DraftResponse):
-                raise DraftGoneError
-            if answer.round_number == message.round.number and answer.WhichOneof("answer") in (
-                "proposal",
-                "state_lost",
-            ):
-                if answer.HasField("proposal"):
-                    self._check_replica(answer.proposal)
-                return answer
+    def _take(self, answer: draft_pb2.DraftResponse) -> None:
+        """Takes an answer. Raises DraftGoneError to give the stream up."""
+        asked = self._asked.heard(answer.round_number)
+        if asked is None:
+            return
+        kind = answer.WhichOneof("answer")
+        if kind == "proposal":
+            self._propose(asked, answer.proposal)
+        elif kind == "state_lost":
+            self._replay(asked, kept_length=answer.state_lost.kept_length)
+        elif kind == "superseded":
+            self._asked.end(asked.number)
 
-    def _check_replica(self, proposal: draft_pb2.Proposal) -> None:
-        """A process that took the place of the paired one is not used before it is paired too."""
+    def _propose(self, asked: AskedRound, proposal: draft_pb2.Proposal) -> None:
         if proposal.handle.replica_id != self._replica_id:
+            # A process that took the place of the paired one is not used before it is paired too.
             raise DraftGoneError
-
-    async def _answer(self, asked: _Asked, deadline: float) -> draft_pb2.DraftResponse | None:
-        """The answer to a round, if it comes before the deadline and is not an error."""
-        remaining = max(0.0, deadline - time.monotonic())
-        await asyncio.wait({asked.answer}, timeout=remaining)
-        if not asked.answer.done():
-            asked.overdue = True
-            return None
-        self._asked = None
-        try:
-            answer = asked.answer.result()
-        except (aio.AioRpcError, DraftGoneError, asyncio.CancelledError, *CLOSED_CALL_ERRORS):
-            self._disconnect()
-            return None
-        except Exception:
-            log.exception("a draft's answer could not be read")
-            self._disconnect()
-            return None
+        round_trip_s = self._round_trip_s(asked, proposal)
+        asked.answered = True
+        asked.trace.proposed(proposal)
+        self._intake.take(proposal, until_length=self._furthest, round_trip_s=round_trip_s)
+        self._tree.answered(asked.number)
+        self._asked.reached(asked, next_in_s=self._pace.token_s)
+        if proposal.done:
+            self._asked.end(asked.number)
+        self._kept_length = min(proposal.handle.length, asked.committed_length)
+        self._replays_in_a_row = 0
         self._backoff_s = FIRST_BACKOFF_S
-        if answer.WhichOneof("answer") == "state_lost":
-            self.replays += 1
-            self._kept_length = min(self._kept_length, answer.state_lost.kept_length)
-            return answer
-        self._committed_length = asked.committed_length
-        self._drafted_ids = [token.token_id for token in answer.proposal.tokens]
-        self._kept_length = answer.proposal.handle.length
-        return answer
+        self._proposals += 1
+        self._wake()
+
+    def _round_trip_s(self, asked: AskedRound, proposal: draft_pb2.Proposal) -> float | None:
+        """What the first tokens below the committed ids took beyond the draft's own time.
+
+        A draft that was at something else ends that first: on average half a token.
+        """
+        first = next(iter(proposal.tokens), None)
+        if asked.answered or first is None or first.root_round != asked.number:
+            return None
+        elapsed_s = time.perf_counter() - asked.sent_at
+        busy_s = 0.0 if asked.idle else self._pace.token_s / 2
+        trip_s = max(0.0, elapsed_s - WorkerTime.reported(proposal.timings).total_s - busy_s)
+        self._pace.travelled(trip_s)
+        return trip_s
+
+    def _replay(self, asked: AskedRound, *, kept_length: int) -> None:
+        """The draft has lost the state: it gets again what it no longer has."""
+        self._kept_length = min(self._kept_length, kept_length)
+        self._asked.end(asked.number)
+        if asked.number < self._number:
+            # The later round is answered in the same way, or by tokens.
+            return
+        self._replays_in_a_row += 1
+        if self._replays_in_a_row > MAX_REPLAYS_IN_A_ROW:
+            raise DraftGoneError
+        self.replays += 1
+        self._ask()
 
     def _disconnect(self) -> None:
-        """Forgets the stream; the next attempt waits, longer each time."""
-        if self._call is not None:
-            self._call.cancel()
-            self._call = None
-        self._kept_length = 0
-        self._committed_length = 0
-        self._drafted_ids = []
-        self._retry_at = time.monotonic() + self._backoff_s
+        """The stream is over; the next attempt waits, longer each time."""
+        self._stream = None
+        self._asked.clear()
+        self._tree.cut_off()
+        self._replays_in_a_row = 0
+        self._retry_at = time.perf_counter() + self._backoff_s
         self._backoff_s = min(2 * self._backoff_s, LONGEST_BACKOFF_S)
+        self._wake()
 
-
-def _chain(
-    tokens: Sequence[common_pb2.DraftToken], round_number: int
-) -> list[common_pb2.DraftToken]:
-    """The drawn tokens that hang on each other from the round's root on, parents dropped."""
-    chain: list[common_pb2.DraftToken] = []
-    parent: int | None = None
-    for token in tokens:
-        if token.guess:
-            continue
-        hangs = (
-            token.WhichOneof("parent") == "root_round" and token.root_round == round_number
-            if parent is None
-            else token.WhichOneof("parent") == "parent_node_id" and token.parent_node_id == parent
-        )
-        if not hangs:
-            break
-        parent = token.node_id
-        chain.append(_without_place(token))
-    return chain
-
-
-def _without_place(token: common_pb2.DraftToken) -> common_pb2.DraftToken:
-    """The token as the target takes it: its place in the chain says what it continues.
-
-    Changed in place: a copy would be parsed anew.
-    """
-    token.ClearField("node_id")
-    token.ClearField("parent_node_id")
-    token.ClearField("root_round")
-    token.DiscardUnknownFields()
-    return token
-
-
-def as_point_masses(
-    tokens: Sequence[common_pb2.DraftToken],
-) -> list[common_pb2.DraftToken]:
-    """The tokens of a pool that is not trusted: whatever law came with them is not used."""
-    point_mass = common_pb2.PointMass()
-    return [
-        common_pb2.DraftToken(token_id=token.token_id, point_mass=point_mass) for token in tokens
-    ]
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

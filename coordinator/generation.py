@@ -8,24 +8,27 @@ from contextlib import aclosing
 
 from opentelemetry.trace import Span
 
-from coordinator.decode import DecodeLoop
+from coordinator.decode import RUN_CREDIT, DecodeLoop
+from coordinator.draft_intake import DraftIntake, DraftLaw
+from coordinator.draft_plan import SpeculationTerms
 from coordinator.draft_session import DraftSession
+from coordinator.draft_tree import DraftTree
+from coordinator.drafting import Drafting
 from coordinator.ending import cut_output
+from coordinator.open_messages import draft_open, verify_open
 from coordinator.plan import GenerationPlan
+from coordinator.policy import GenerationPolicy
 from coordinator.pools import Pools, ReadyTarget
 from coordinator.statistics import SpeculationStatistics
 from coordinator.target_session import TargetSession
 from coordinator.text.detokenizer import Detokenizer
-from outrider import PROTOCOL_VERSION, telemetry
-from outrider.randomness import Purpose, derive_seed
-from outrider.v1 import common_pb2, draft_pb2, generation_pb2, model_pb2, target_pb2
+from outrider import telemetry
+from outrider.prefix import TokenPrefix
+from outrider.v1 import draft_pb2, generation_pb2
 
 EXACT_DTYPES = ("float32", "float64")
-CHOICE_INDEX = 0
 DECODE_TOKENS = "decode_tokens"
 """The feature of a target that decodes several tokens alone, without a round trip for each."""
-RUN_CREDIT = 32
-"""Tokens that such a target may be ahead: enough to hide round trips, little enough to waste."""
 
 
 class Generation:
@@ -38,7 +41,6 @@ class Generation:
         target: ReadyTarget,
         pools: Pools,
         arrived: float,
-        draft_timeout_s: float,
         draft_mode: draft_pb2.DraftMode.ValueType,
         span: Span,
     ) -> None:
@@ -59,23 +61,19 @@ class Generation:
         )
         self._target = TargetSession(
             target.peer,
-            _verify_open(plan),
+            verify_open(plan),
             run_credit=RUN_CREDIT if DECODE_TOKENS in self._model.features else 0,
         )
-        self._draft = (
-            DraftSession(
-                pools.draft_peer,
-                _draft_open(plan, mode=draft_mode, model=self._model),
-                timeout_s=draft_timeout_s,
-            )
-            if plan.draft_length and pools.draft is not None
-            else None
-        )
+        self._prefix = TokenPrefix((*plan.prompt_token_ids, *plan.resumed_token_ids))
+        self._tree = DraftTree(self._prefix)
+        self._draft: DraftSession | None = None
+        self._policy: GenerationPolicy | None = None
         self._loop = DecodeLoop(
             plan,
+            prefix=self._prefix,
+            tree=self._tree,
             target=self._target,
-            draft=self._draft,
-            draft_context_length=pools.draft_context_length,
+            drafting=self._drafting(plan.speculation, draft_mode),
             span=span,
         )
 
@@ -108,6 +106,47 @@ class Generation:
             if self._draft is not None:
                 self._pools.end_later(self._draft.close())
 
+    def _drafting(
+        self, terms: SpeculationTerms | None, mode: draft_pb2.DraftMode.ValueType
+    ) -> Drafting | None:
+        """What is to be done with a draft; None when there is to be none."""
+        plan, pools = self._plan, self._pools
+        if terms is None or pools.draft is None:
+            return None
+        law = DraftLaw.REPORTED if mode == draft_pb2.DRAFT_MODE_SAMPLED else DraftLaw.POINT_MASS
+        self._policy = pools.policy.generation(terms)
+        intake = DraftIntake(
+            self._tree,
+            self._policy,
+            law=DraftLaw.NONE if plan.coupled else law,
+            pace=pools.draft_pace,
+        )
+        self._draft = DraftSession(
+            pools.draft_peer,
+            draft_open(plan, mode=mode, model=self._model),
+            prefix=self._prefix,
+            tree=self._tree,
+            intake=intake,
+            pace=pools.draft_pace,
+            span=self._span,
+        )
+        return Drafting(
+            terms=terms,
+            policy=self._policy,
+            session=self._draft,
+            intake=intake,
+            tree=self._tree,
+            room=self._draft_room,
+        )
+
+    def _draft_room(self) -> int:
+        """Draft tokens that can still become output, one of the target's behind them, and that
+        the draft's context has room for."""
+        room = self._plan.length_limit - 1
+        if context_length := self._pools.draft_context_length():
+            room = min(room, context_length)
+        return room - len(self._prefix)
+
     def _first_token(self) -> None:
         elapsed_s = time.perf_counter() - self._arrived
         self.statistics.time_to_first_token_ms = elapsed_s * 1000
@@ -129,47 +168,12 @@ class Generation:
                 usage=generation_pb2.Usage(
                     prompt_tokens=len(plan.prompt_token_ids), output_tokens=output_tokens
                 ),
-                speculation=self.statistics.to_message(),
+                speculation=self.statistics.to_message(
+                    changes=self._policy.changes if self._policy is not None else ()
+                ),
                 seed=plan.seed,
                 reproducible=(plan.greedy or plan.coupled) and self._model.dtype in EXACT_DTYPES,
                 model=self._model.name,
                 trace_id=telemetry.trace_id(self._span),
             )
         )
-
-
-def _verify_open(plan: GenerationPlan) -> target_pb2.VerifyOpen:
-    return target_pb2.VerifyOpen(
-        protocol_version=PROTOCOL_VERSION,
-        sampling=plan.sampling,
-        choice_index=CHOICE_INDEX,
-        prompt_length=len(plan.prompt_token_ids),
-        cache_scope=plan.cache_scope,
-    )
-
-
-def _draft_open(
-    plan: GenerationPlan, *, mode: draft_pb2.DraftMode.ValueType, model: model_pb2.GetModelResponse
-) -> draft_pb2.DraftOpen:
-    """The draft gets a seed of its own, never the request's, and none when it draws nothing.
-
-    With COUPLED any draft gets that of the shared noise: it cannot steer the output there.
-    """
-    if plan.coupled:
-        mode = draft_pb2.DRAFT_MODE_SAMPLED
-    sampling = common_pb2.SamplingParams()
-    sampling.CopyFrom(plan.sampling)
-    sampling.ClearField("seed")
-    message = draft_pb2.DraftOpen(
-        protocol_version=PROTOCOL_VERSION,
-        sampling=sampling,
-        choice_index=CHOICE_INDEX,
-        prompt_length=len(plan.prompt_token_ids),
-        cache_scope=plan.cache_scope,
-        mode=mode,
-        vocabulary_size=model.vocabulary_size,
-    )
-    if mode == draft_pb2.DRAFT_MODE_SAMPLED:
-        purpose = Purpose.COUPLE if plan.coupled else Purpose.DRAFT
-        message.derived_seed = derive_seed(purpose, seed=plan.seed, choice_index=CHOICE_INDEX)
-    return message

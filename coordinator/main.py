@@ -128,6 +128,5 @@ def _terms(settings: CoordinatorSettings) -> GenerationTerms:
             ),
         ),
         max_generations=settings.max_generations,
-        draft_timeout_s=settings.draft_timeout_ms / 1000,
         draft_mode=(draft_pb2.DRAFT_MODE_SAMPLED if trusted else draft_pb2.DRAFT_MODE_GREEDY),
     )

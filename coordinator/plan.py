@@ -29,13 +29,6 @@ class GenerationPlan:
     speculation: SpeculationTerms | None
 
     @property
-    def draft_length(self) -> int:
-        """Draft tokens in each round while nothing chooses them."""
-        if self.speculation is None:
-            return 0
-        return 4 if self.speculation.draft_length is None else self.speculation.draft_length
-
-    @property
     def cache_scope(self) -> bytes:
         """Which generations may share cached state with this one: all, as none names a tenant."""
         return cache_scope("")

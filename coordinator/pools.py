@@ -12,7 +12,9 @@ import structlog
 from grpc import aio
 
 from coordinator.calls import Peer
+from coordinator.draft_pace import DraftPace
 from coordinator.pairing import PairingError, check_pair
+from coordinator.policy import PoolPolicy
 from coordinator.text.fetch import TokenizerMismatchError, fetch_tokenizer
 from coordinator.text.tokenizer import TargetTokenizer
 from coordinator.worker import Probe, Worker
@@ -57,6 +59,8 @@ class Pools:
         self._endings: set[asyncio.Task[None]] = set()
         self._look_soon = asyncio.Event()
         self.became_ready = asyncio.Event()
+        self.policy = PoolPolicy()
+        self.draft_pace = DraftPace()
 
     def start(self) -> None:
         """Begins to watch."""

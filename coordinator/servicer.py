@@ -26,7 +26,6 @@ class GenerationTerms:
 
     limits: RequestLimits
     max_generations: int
-    draft_timeout_s: float
     draft_mode: draft_pb2.DraftMode.ValueType
 
 
@@ -85,6 +84,7 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
             uptime_s=time.monotonic() - self._started,
             speculation_mode=limits.speculation.mode,
             draft_length=limits.speculation.draft_length,
+            policy=pools.policy.status(),
         )
 
     async def _generate(
@@ -98,7 +98,6 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
             target=target,
             pools=self._pools,
             arrived=arrived,
-            draft_timeout_s=self._terms.draft_timeout_s,
             draft_mode=self._terms.draft_mode,
             span=span,
         )

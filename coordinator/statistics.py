@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from outrider.v1 import common_pb2, generation_pb2
+from coordinator.proposal import Proposal
+from coordinator.worker_time import WorkerTime
+from outrider.v1 import generation_pb2
 
-MICROSECONDS_PER_MS = 1000.0
-
-
-def model_ms(timings: common_pb2.Timings) -> float:
-    """Forward and sampling time that a worker reported for a round."""
-    return (timings.forward_us + timings.sampling_us) / MICROSECONDS_PER_MS
+MS_PER_S = 1000.0
 
 
 @dataclass(slots=True)
@@ -39,11 +37,19 @@ class SpeculationStatistics:
     verify_ms: float = 0.0
     hop_ms: float = 0.0
     queue_ms: float = 0.0
+    rounds_by_draft_length: list[int] = field(default_factory=list)
+    ready_rounds: int = 0
+    foreseen_rounds: int = 0
+    dropped_tokens: int = 0
+    draft_wait_ms: float = 0.0
+    draft_on_path_ms: float = 0.0
+    """The part of draft_ms that rounds waited for; the rest was hidden behind verification."""
 
     def count_round(self, *, drafted: int, accepted: int, output: int) -> None:
         """Counts one verification round by what was judged and what came out."""
         self.rounds += 1
         self.output_tokens += output
+        _count_at(self.rounds_by_draft_length, drafted)
         if drafted:
             self.drafted_rounds += 1
             self.draft_tokens += drafted
@@ -53,42 +59,59 @@ class SpeculationStatistics:
             for place in range(accepted):
                 self.accepted_per_position[place] += 1
 
+    def count_proposal(self, proposal: Proposal, *, invalid: bool) -> None:
+        """Counts how a round came by its draft tokens, and whether they were set aside."""
+        self.draft_invalid_rounds += invalid
+        self.draft_missed_rounds += proposal.missed
+        self.ready_rounds += proposal.ready
+        self.foreseen_rounds += proposal.guess
+
     def count_time(
-        self, *, round_ms: float, target: common_pb2.Timings, draft: common_pb2.Timings | None
+        self, *, round_s: float, wait_s: float, target: WorkerTime, draft: WorkerTime
     ) -> None:
         """Counts where the time of one round went.
 
-        What no worker accounts for is the hops'. That is so over all rounds together: in a run the
-        target decodes one token while another is on its way.
+        `wait_s`: how long it waited for draft tokens; `draft`: as much of what the draft reported
+        as lies in that wait. What no worker accounts for is the hops'. That is so over all rounds
+        together: in a run the target decodes one token while another is on its way.
         """
-        queue_us = target.queue_us + (draft.queue_us if draft else 0)
-        self.decode_ms += round_ms
-        self.draft_ms += model_ms(draft) if draft else 0.0
-        self.verify_ms += model_ms(target)
-        self.queue_ms += queue_us / MICROSECONDS_PER_MS
-        known_ms = self.draft_ms + self.verify_ms + self.queue_ms
+        self.decode_ms += round_s * MS_PER_S
+        self.draft_wait_ms += wait_s * MS_PER_S
+        self.verify_ms += target.model_s * MS_PER_S
+        self.queue_ms += (target.queue_s + draft.queue_s) * MS_PER_S
+        self.draft_on_path_ms += draft.model_s * MS_PER_S
+        known_ms = self.draft_on_path_ms + self.verify_ms + self.queue_ms
         self.hop_ms = max(0.0, self.decode_ms - known_ms)
 
     def add(self, other: SpeculationStatistics) -> None:
         """Adds the counts and times of another generation; the time to first token stays."""
         for name in _SUMMED:
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        pairs = zip_longest(self.accepted_per_position, other.accepted_per_position, fillvalue=0)
-        self.accepted_per_position = [mine + theirs for mine, theirs in pairs]
+        for name in _SUMMED_BY_ENTRY:
+            pairs = zip_longest(getattr(self, name), getattr(other, name), fillvalue=0)
+            setattr(self, name, [mine + theirs for mine, theirs in pairs])
 
-    def to_message(self) -> generation_pb2.SpeculationStats:
-        """The contract's form."""
-        fields = {name: getattr(self, name) for name in _SUMMED if name != "output_tokens"}
+    def to_message(
+        self, changes: Sequence[generation_pb2.DraftLengthChange] = ()
+    ) -> generation_pb2.SpeculationStats:
+        """The contract's form, with what the policy changed on the way."""
         return generation_pb2.SpeculationStats(
-            **fields,
+            **{name: getattr(self, name) for name in _TOLD},
             time_to_first_token_ms=self.time_to_first_token_ms,
-            accepted_per_position=self.accepted_per_position,
             mean_output_tokens_per_round=self.output_tokens / self.rounds if self.rounds else 0.0,
+            changes=changes,
         )
 
 
+def _count_at(counts: list[int], place: int) -> None:
+    counts.extend([0] * (place + 1 - len(counts)))
+    counts[place] += 1
+
+
+_SUMMED_BY_ENTRY = ("accepted_per_position", "rounds_by_draft_length")
 _SUMMED = tuple(
     name
     for name in SpeculationStatistics.__dataclass_fields__
-    if name not in ("accepted_per_position", "time_to_first_token_ms")
+    if name not in (*_SUMMED_BY_ENTRY, "time_to_first_token_ms")
 )
+_TOLD = (*(set(_SUMMED) - {"output_tokens", "draft_on_path_ms"}), *_SUMMED_BY_ENTRY)

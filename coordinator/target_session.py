@@ -45,6 +45,7 @@ class TargetSession:
         self._number = 0
         self._first_number = 0
         self._runs_until: int | None = None
+        self._granted = 0
         self.replays = 0
 
     @property
@@ -52,16 +53,22 @@ class TargetSession:
         """The target is decoding alone, ahead of what it is asked."""
         return self._runs_until is not None
 
+    def half_used(self, length: int) -> bool:
+        """At that length of the prefix, half of what the run was granted is used, or all."""
+        return self._runs_until is None or self._runs_until - length <= self._granted // 2
+
     async def verify(
         self,
         prefix: TokenPrefix,
         draft_tokens: Sequence[common_pb2.DraftToken] = (),
         *,
+        want_bonus: bool = True,
         trace: common_pb2.TraceContext,
         further: int = 0,
     ) -> target_pb2.Verdict:
-        """The verdict on `draft_tokens` after all of `prefix`, bonus wanted.
+        """The verdict on `draft_tokens` after all of `prefix`.
 
+        `want_bonus`: after full acceptance one more token is drawn; True without draft tokens.
         `further`: how many tokens after that the target may decode alone, for calls to come; 0 in
         a round with draft tokens. Raises PoolUnavailable when the target cannot be reached or is
         another process by now, or the error it ended the stream with.
@@ -72,7 +79,9 @@ class TargetSession:
             lost = 0
             while lost <= MAX_REPLAYS_PER_ROUND:
                 if asking:
-                    await self._ask(call, prefix, draft_tokens, trace=trace, further=further)
+                    message = self._round(prefix, draft_tokens, trace=trace, further=further)
+                    message.want_bonus = want_bonus
+                    await call.write(target_pb2.VerifyRequest(round=message))
                 answer = await self._read(call)
                 if answer.HasField("verdict"):
                     if self._take(answer, prefix):
@@ -103,37 +112,34 @@ class TargetSession:
         """No run is under way, or its credit is half used and more may be wanted."""
         if self._runs_until is None:
             return True
-        half_used = self._runs_until - len(prefix) <= self._run_credit // 2
-        return half_used and self._runs_until < len(prefix) + 1 + further
+        return self.half_used(len(prefix)) and self._runs_until < len(prefix) + 1 + further
 
-    async def _ask(
+    def _round(
         self,
-        call: VerifyCall,
         prefix: TokenPrefix,
         draft_tokens: Sequence[common_pb2.DraftToken],
         *,
         trace: common_pb2.TraceContext,
         further: int,
-    ) -> None:
+    ) -> target_pb2.VerifyRound:
+        """A round to send, with the limit that it gives the target's run."""
         decode_tokens = min(self._run_credit, further)
         self._number += 1
         if not (self.running and decode_tokens):
             self._first_number = self._number
         base_length = min(self._kept_length, len(prefix) - 1)
-        message = target_pb2.VerifyRequest(
-            round=target_pb2.VerifyRound(
-                number=self._number,
-                base_length=base_length,
-                prefix_digest=prefix.digest(base_length),
-                committed_token_ids=prefix.token_ids[base_length:],
-                draft_tokens=draft_tokens,
-                want_bonus=True,
-                decode_tokens=decode_tokens,
-                trace=trace,
-            )
-        )
-        await call.write(message)
+        if decode_tokens:
+            self._granted = decode_tokens
         self._runs_until = len(prefix) + 1 + decode_tokens if decode_tokens else None
+        return target_pb2.VerifyRound(
+            number=self._number,
+            base_length=base_length,
+            prefix_digest=prefix.digest(base_length),
+            committed_token_ids=prefix.token_ids[base_length:],
+            draft_tokens=draft_tokens,
+            decode_tokens=decode_tokens,
+            trace=trace,
+        )
 
     async def _read(self, call: VerifyCall) -> target_pb2.VerifyResponse:
         """The next verdict or loss of state, of this round or an earlier one of its run."""

@@ -1,7 +1,9 @@
-"""The spans of one round: the round itself, and its draft and verify calls as children.
+"""The spans of a generation's rounds, and of its calls to both workers.
 
-Spans are started and ended explicitly and never made current, since the decode loop is an
-async generator that may be closed from another task.
+A call to the target is a child of its round. One to the draft is a child of the generation: it
+begins when a round is decided, and may go on while the next ones are verified. Spans are started
+and ended explicitly and never made current, since the decode loop is an async generator that may
+be closed from another task.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ from typing import Self
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind
 
+from coordinator.proposal import Proposal
+from coordinator.worker_time import MICROSECONDS_PER_S
 from outrider import telemetry
-from outrider.v1 import common_pb2
+from outrider.v1 import common_pb2, draft_pb2
 
 LARGEST_ATTRIBUTE = 2**63 - 1
 """Integers of a span have 64 bits with a sign; a worker's message may say more."""
@@ -37,6 +41,10 @@ class SpanScope:
     ) -> None:
         if error is not None:
             telemetry.record_failure(self._span, error)
+        self.end()
+
+    def end(self) -> None:
+        """Ends the span."""
         self._span.end()
 
 
@@ -61,9 +69,36 @@ class CallTrace(SpanScope):
                 }
             )
 
-    def missed(self) -> None:
-        """Records that no draft tokens came in time."""
-        self._span.set_attribute(telemetry.DRAFT_MISSED, True)
+
+class DraftTrace(CallTrace):
+    """The span of one round of the draft, from the commit to the last tokens."""
+
+    def __init__(self, parent: Span) -> None:
+        super().__init__(telemetry.DRAFT_SPAN, parent)
+        self._sums = dict.fromkeys(
+            (
+                telemetry.DRAFT_TOKENS,
+                telemetry.QUEUE_US,
+                telemetry.FORWARD_US,
+                telemetry.SAMPLING_US,
+            ),
+            0,
+        )
+
+    def proposed(self, proposal: draft_pb2.Proposal) -> None:
+        """Adds what one of its proposals brought."""
+        if not self._span.is_recording():
+            return
+        timings = proposal.timings
+        told = (
+            len(proposal.tokens),
+            timings.queue_us,
+            timings.forward_us,
+            timings.sampling_us,
+        )
+        for name, value in zip(self._sums, told, strict=True):
+            self._sums[name] = min(self._sums[name] + value, LARGEST_ATTRIBUTE)
+        self._span.set_attributes({**self._sums, telemetry.BATCH_SIZE: timings.batch_size})
 
 
 class RoundTrace(SpanScope):
@@ -73,13 +108,17 @@ class RoundTrace(SpanScope):
         super().__init__(_child(telemetry.ROUND_SPAN, parent, kind=SpanKind.INTERNAL))
         self._span.set_attribute(telemetry.ROUND_NUMBER, number)
 
-    def draft(self) -> CallTrace:
-        """The span of the round's draft call."""
-        return CallTrace(telemetry.DRAFT_SPAN, self._span)
-
     def verify(self) -> CallTrace:
         """The span of the round's verify call."""
         return CallTrace(telemetry.VERIFY_SPAN, self._span)
+
+    def proposed(self, proposal: Proposal) -> None:
+        """Records how the round came by its draft tokens."""
+        if self._span.is_recording():
+            wait_us = round(proposal.wait_s * MICROSECONDS_PER_S)
+            self._span.set_attribute(telemetry.DRAFT_WAIT_US, wait_us)
+            if proposal.missed:
+                self._span.set_attribute(telemetry.DRAFT_MISSED, True)
 
     def decided(self, *, drafted: int, accepted: int, output: Sequence[int]) -> None:
         """Records the verdict by its counts; ids are never recorded."""

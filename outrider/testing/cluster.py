@@ -190,7 +190,7 @@ async def running_cluster(
 ) -> AsyncIterator[Cluster]:
     """The three services, ready: the draft is paired, or refused, when this is entered.
 
-    `settings` are those of the coordinator.
+    `settings` are those of the coordinator, which speculates whether that pays or not.
     """
     async with AsyncExitStack() as stack:
         target_server = await start_target(target, max_draft_length=max_draft_length)
@@ -200,7 +200,7 @@ async def running_cluster(
                 listen=LOOPBACK,
                 target_address=target_server.rpc.address,
                 draft_address=draft_server.rpc.address if draft_server else "",
-                **{"draft_timeout_ms": 10_000, **settings},
+                **{"draft_timeout_ms": 10_000, "speculation": "on", **settings},
             )
         )
         await coordinator.start()

@@ -22,7 +22,7 @@ CALLER_SPAN = "b7ad6b7169203331"
 # Child → the span that it hangs from.
 SPAN_EDGES = {
     "round": "generate",
-    "draft": "round",
+    "draft": "generate",
     "verify": "round",
     "draft.round": "draft",
     "target.round": "verify",
@@ -107,7 +107,8 @@ def test_one_trace_over_all_three_services(receiver: tuple[Receiver, str], tmp_p
     rounds = summary.speculation.rounds
     assert names.count("round") == names.count("verify") == names.count("target.round") == rounds
     assert names.count("draft") >= summary.speculation.drafted_rounds
-    assert names.count("draft.round") == names.count("draft")
+    # A round of the draft that a later one replaced in time was never begun.
+    assert 0 < names.count("draft.round") <= names.count("draft")
     (root,) = (one for one in seen if one.span.parent_span_id.hex() == CALLER_SPAN)
     assert root.span.name.startswith("generate")
     for one in seen:

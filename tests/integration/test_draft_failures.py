@@ -151,7 +151,7 @@ async def test_a_cancelled_draft_call_costs_the_round_its_drafts() -> None:
             if len(received) > 10 and not cancelled:
                 cancelled = True
                 for task in asyncio.all_tasks():
-                    if "DraftSession._exchange" in repr(task.get_coro()):
+                    if "DraftStream._guarded" in repr(task.get_coro()):
                         task.cancel()
                 await cluster.coordinator.pools.draft.channel.close()  # type: ignore[union-attr]
     assert received == await alone()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from coordinator.proposal import Proposal
 from coordinator.statistics import SpeculationStatistics
+from coordinator.worker_time import WorkerTime
 from outrider.v1 import common_pb2
 
 
@@ -41,13 +43,14 @@ def test_no_rounds_give_a_mean_of_zero() -> None:
 def test_times_are_split_without_remainder() -> None:
     statistics = SpeculationStatistics()
     statistics.count_time(
-        round_ms=60.0,
-        target=common_pb2.Timings(queue_us=2000, forward_us=40_000, sampling_us=1000),
-        draft=common_pb2.Timings(queue_us=500, forward_us=12_000, sampling_us=3000),
+        round_s=0.060,
+        wait_s=0.016,
+        target=WorkerTime(model_s=0.041, queue_s=0.002),
+        draft=WorkerTime(model_s=0.015, queue_s=0.0005),
     )
     message = statistics.to_message()
     assert message.verify_ms == pytest.approx(41.0)
-    assert message.draft_ms == pytest.approx(15.0)
+    assert message.draft_wait_ms == pytest.approx(16.0)
     assert message.queue_ms == pytest.approx(2.5)
     assert message.hop_ms == pytest.approx(1.5)
     assert message.decode_ms == pytest.approx(60.0)
@@ -55,12 +58,39 @@ def test_times_are_split_without_remainder() -> None:
 
 def test_hops_are_what_is_left_of_all_rounds_together() -> None:
     statistics = SpeculationStatistics()
-    forward = common_pb2.Timings(forward_us=10_000)
-    for round_ms in (15.0, 6.0, 12.0):
-        statistics.count_time(round_ms=round_ms, target=forward, draft=None)
+    forward = WorkerTime(model_s=0.010)
+    for round_s in (0.015, 0.006, 0.012):
+        statistics.count_time(round_s=round_s, wait_s=0.0, target=forward, draft=WorkerTime())
     assert statistics.to_message().hop_ms == pytest.approx(3.0)
-    statistics.count_time(round_ms=1.0, target=forward, draft=None)
+    statistics.count_time(round_s=0.001, wait_s=0.0, target=forward, draft=WorkerTime())
     assert statistics.to_message().hop_ms == 0.0
+
+
+def test_drafting_behind_the_verification_is_in_no_hop() -> None:
+    drafted = WorkerTime(model_s=0.030, queue_s=0.010)
+    assert drafted.within(0.004) == WorkerTime(pytest.approx(0.003), pytest.approx(0.001))
+    assert drafted.within(0.1) == drafted
+    assert drafted.within(0.0) == WorkerTime().within(1.0) == WorkerTime()
+
+
+def test_how_rounds_came_by_their_draft_tokens_is_counted() -> None:
+    statistics = SpeculationStatistics()
+    token = common_pb2.DraftToken()
+    for proposal, invalid in (
+        (Proposal([token]), False),
+        (Proposal([token], wait_s=0.1), False),
+        (Proposal([token], guess=True), False),
+        (Proposal([token]), True),
+        (Proposal(missed=True), False),
+        (Proposal(), False),
+    ):
+        judged = 0 if invalid else len(proposal.tokens)
+        statistics.count_round(drafted=judged, accepted=judged, output=judged + 1)
+        statistics.count_proposal(proposal, invalid=invalid)
+    message = statistics.to_message()
+    assert list(message.rounds_by_draft_length) == [3, 3]
+    assert (message.ready_rounds, message.foreseen_rounds) == (3, 1)
+    assert (message.draft_missed_rounds, message.draft_invalid_rounds) == (1, 1)
 
 
 def test_sums_over_generations_add_every_count() -> None:
@@ -71,5 +101,6 @@ def test_sums_over_generations_add_every_count() -> None:
     total.add(two)
     message = total.to_message()
     assert list(message.accepted_per_position) == [2, 1, 0, 0]
+    assert list(message.rounds_by_draft_length) == [0, 0, 1, 0, 1]
     assert (message.rounds, message.draft_tokens, message.accepted_tokens) == (2, 6, 3)
     assert message.mean_output_tokens_per_round == 2.5

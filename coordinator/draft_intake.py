@@ -1,0 +1,95 @@
+"""What a draft sends, hung on the draft tree; and what it shows, told to the policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum, auto
+
+from coordinator.draft_pace import DraftPace
+from coordinator.draft_plan import DraftFacts, ForesightFacts
+from coordinator.draft_tree import Arrival, DraftTree
+from coordinator.policy import GenerationPolicy
+from coordinator.worker_time import WorkerTime
+from outrider.v1 import common_pb2, draft_pb2
+
+
+class DraftLaw(Enum):
+    """What is kept of the laws that draft tokens come with."""
+
+    REPORTED = auto()
+    """The draft is trusted: its token was drawn from what it says."""
+    POINT_MASS = auto()
+    """It is not: its token is verified as if it had not been drawn at all."""
+    NONE = auto()
+    """Verification needs no law."""
+
+    def put_on(self, token: common_pb2.DraftToken) -> None:
+        """Changes the token in place."""
+        if self is not DraftLaw.REPORTED:
+            token.ClearField("law")
+        if self is DraftLaw.POINT_MASS:
+            token.point_mass.SetInParent()
+
+
+class DraftIntake:
+    """Takes the proposals of one generation's draft."""
+
+    def __init__(
+        self, tree: DraftTree, policy: GenerationPolicy, *, law: DraftLaw, pace: DraftPace
+    ) -> None:
+        self._tree = tree
+        self._policy = policy
+        self._law = law
+        self._pace = pace
+        self.time = WorkerTime()
+        """What the draft reported so far."""
+        self.stale_proposals = 0
+        """Proposals with tokens of which none could be used any more."""
+        self.stale_tokens = 0
+        """Tokens that came too late or hung nowhere."""
+
+    def take(
+        self, proposal: draft_pb2.Proposal, *, until_length: int, round_trip_s: float | None
+    ) -> None:
+        """Hangs its tokens on the tree, up to a length of the sequence.
+
+        `round_trip_s` as in DraftFacts.
+        """
+        kept = 0
+        steps = forwards(proposal.tokens)
+        for token in proposal.tokens:
+            drawn = not token.guess
+            self._law.put_on(token)
+            arrival = self._tree.add(token, until_length=until_length)
+            kept += arrival is Arrival.KEPT
+            self.stale_tokens += arrival in (Arrival.CAME_FALSE, Arrival.STALE)
+            if drawn and arrival in (Arrival.CAME_TRUE, Arrival.CAME_FALSE):
+                matched = arrival is Arrival.CAME_TRUE
+                self._policy.foresaw(ForesightFacts(drawn=True, matched=matched))
+        if proposal.tokens and not kept:
+            self.stale_proposals += 1
+        spent = WorkerTime.reported(proposal.timings)
+        self.time += spent
+        if steps:
+            self._pace.drafted(steps=steps, seconds=spent.total_s)
+            self._policy.drafted(
+                DraftFacts(
+                    tokens=len(proposal.tokens),
+                    steps=steps,
+                    model_s=spent.model_s,
+                    queue_s=spent.queue_s,
+                    round_trip_s=round_trip_s,
+                )
+            )
+
+
+def forwards(tokens: Iterable[common_pb2.DraftToken]) -> int:
+    """How many forwards of the draft the tokens of one proposal took at least.
+
+    Chains grow side by side by a token in each forward; a guess takes none of its own.
+    """
+    depths: dict[int, int] = {}
+    for token in tokens:
+        above = depths.get(token.parent_node_id, 0) if token.HasField("parent_node_id") else 0
+        depths[token.node_id] = above + (not token.guess)
+    return max(depths.values(), default=0)

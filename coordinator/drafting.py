@@ -1,0 +1,131 @@
+"""What one generation does with its draft: how far it is sent, how long it is waited for.
+
+Everything here is decided from lengths, counts and clocks, never from the value of a token that is
+not committed, so that the output law stays the target's.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from coordinator.draft_intake import DraftIntake
+from coordinator.draft_plan import DraftPlan, ForesightFacts, RoundFacts, SpeculationTerms
+from coordinator.draft_session import DraftSession
+from coordinator.draft_tree import DraftTree, Step
+from coordinator.policy import GenerationPolicy
+from coordinator.proposal import Proposal
+from coordinator.statistics import MS_PER_S, SpeculationStatistics
+
+
+class Drafting:
+    """Goes by the policy: keeps the draft at work, takes from the tree what has come."""
+
+    def __init__(
+        self,
+        *,
+        terms: SpeculationTerms,
+        policy: GenerationPolicy,
+        session: DraftSession,
+        intake: DraftIntake,
+        tree: DraftTree,
+        room: Callable[[], int],
+    ) -> None:
+        """`room`: how many draft tokens, after those committed by now, can still become output and
+        have room at the draft; 0 or less when none can."""
+        self._terms = terms
+        self._policy = policy
+        self._session = session
+        self._intake = intake
+        self._tree = tree
+        self._room = room
+        self.missing = False
+        """Draft tokens would have been of use, but there is no draft to ask."""
+        self.plan = DraftPlan(0)
+        """How the next round is made."""
+
+    def begin(self, *, offset: int) -> None:
+        """Before the first round: lets the draft read the prompt, and go on if it may.
+
+        The target gives the token after the prompt alone; the draft begins with one of its own for
+        that place.
+        """
+        self._choose(offset=offset, room=self._room() - 1)
+        plan = self.plan
+        if plan.ahead:
+            self._session.commit(replace(plan, draft_length=plan.draft_length + 1))
+        elif plan.draft_length:
+            self._session.commit(DraftPlan(0))
+
+    def go_on(self, *, offset: int) -> None:
+        """After a verdict: chooses how the next round is made, and tells the draft at once."""
+        self._choose(offset=offset, room=self._room())
+        if self.plan.draft_length or self.plan.ahead:
+            self._session.commit(self.plan)
+
+    async def proposal(self) -> Proposal:
+        """The draft tokens of the next round; waits for them as long as the policy says."""
+        wanted = self.plan.draft_length
+        if not wanted:
+            return Proposal(missed=self.missing)
+        reported = self._intake.time
+        wait_s = await self._wait(wanted)
+        tokens = self._tree.chain(wanted)
+        covered = self._tree.depth > len(tokens) > 0
+        return Proposal(
+            tokens,
+            # Where a draft token lies ready, a draw by the target would waste it.
+            want_bonus=self._terms.bonus_free or not covered,
+            wait_s=wait_s,
+            draft=(self._intake.time - reported).within(wait_s),
+            guess=bool(tokens) and self._tree.on_guess,
+            missed=not tokens,
+        )
+
+    def decided(self, facts: RoundFacts) -> None:
+        """Tells the policy of a round."""
+        self._policy.round(facts)
+
+    def chosen(self, steps: Sequence[Step]) -> None:
+        """Tells the policy of tokens that the target chose alone."""
+        for step in steps:
+            if step.drawn:
+                matched = step.foreseen and not step.guess
+                self._policy.foresaw(ForesightFacts(drawn=True, matched=matched))
+
+    def count(self, statistics: SpeculationStatistics) -> None:
+        """Brings up to date what is counted token by token or answer by answer."""
+        undecided = self._intake.stale_tokens + self._tree.dropped
+        rejected = statistics.draft_tokens - statistics.accepted_tokens
+        statistics.dropped_tokens = max(0, undecided - rejected)
+        statistics.replays += self._session.replays
+        statistics.stale_proposals = self._intake.stale_proposals
+        statistics.draft_ms = self._intake.time.model_s * MS_PER_S
+
+    def _choose(self, *, offset: int, room: int) -> None:
+        room = max(0, room)
+        ready = self._session.ready
+        self.missing = room > 0 and not ready
+        plan = self._policy.plan(offset=offset, room=room, draft_ready=ready)
+        length = min(plan.draft_length, room)
+        self.plan = replace(plan, draft_length=length, ahead=min(plan.ahead, room - length))
+
+    async def _wait(self, wanted: int) -> float:
+        """Waits until `wanted` tokens are there or more do not pay; the seconds that took."""
+        since = time.perf_counter()
+        waited_s = 0.0
+        while (tokens := self._tree.depth) < wanted:
+            next_in_s = self._session.next_in_s
+            if math.isinf(next_in_s):
+                break
+            patience_s = self._policy.patience_s(tokens=tokens, next_in_s=next_in_s)
+            patience_s = min(patience_s, self._terms.patience_s - waited_s)
+            if patience_s <= 0.0:
+                break
+            in_time = await self._session.arrival(patience_s)
+            waited_s = time.perf_counter() - since
+            if not in_time:
+                break
+        return waited_s

@@ -1,0 +1,31 @@
+"""The draft tokens of one round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from coordinator.worker_time import WorkerTime
+from outrider.v1 import common_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a round has verified, and how it came by it.
+
+    `want_bonus`: no draft token lies ready for the place behind these. `wait_s`: how long the round
+    waited for them; `draft`: as much of what the draft reported meanwhile as fits in there.
+    `guess`: they hang below a side branch. `missed`: there should have been some.
+    """
+
+    tokens: Sequence[common_pb2.DraftToken] = ()
+    want_bonus: bool = True
+    wait_s: float = 0.0
+    draft: WorkerTime = field(default_factory=WorkerTime)
+    guess: bool = False
+    missed: bool = False
+
+    @property
+    def ready(self) -> bool:
+        """All its tokens were there already."""
+        return bool(self.tokens) and self.wait_s == 0.0
