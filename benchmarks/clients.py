@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from benchmarks.ways import OFF
 from outrider.rpc.channel import open_channel
 from outrider.testing.cluster import token_request
 from outrider.v1 import common_pb2, generation_pb2, generation_pb2_grpc
@@ -115,6 +116,11 @@ def _request(token_ids: Sequence[int], output_tokens: int) -> generation_pb2.Gen
     return token_request(
         token_ids,
         max_new_tokens=output_tokens,
-        sampling=common_pb2.SamplingParams(temperature=1.0, seed=1, ignore_eos=True),
-        speculation=generation_pb2.SpeculationParams(mode=generation_pb2.SPECULATION_MODE_OFF),
+        sampling=common_pb2.SamplingParams(
+            temperature=1.0,
+            seed=1,
+            ignore_eos=True,
+            verification=common_pb2.VERIFICATION_REJECTION,
+        ),
+        speculation=OFF,
     )

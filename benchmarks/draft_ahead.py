@@ -7,20 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import linear_regression, median
 
-from benchmarks.emulated_services import LIKE_A_GPU_PAIR, EmulatedPair, PairTimes, running_emulated
+from benchmarks.distant_draft import DistantDraft
+from benchmarks.emulated_pair import LIKE_A_GPU_PAIR, PairTimes, running_emulated
 from benchmarks.results import Row
 from benchmarks.speculation import (
-    AUTO,
-    OFF,
     Load,
     Run,
-    Way,
     compete,
     rate,
     ratios,
     round_words,
-    synchronous,
 )
+from benchmarks.ways import AUTO, OFF, Way, synchronous
 from outrider.testing.emulated import HITS, Agreement
 
 ROUND_TRIPS_S = (0.0, 0.010, 0.025, 0.050)
@@ -80,9 +78,9 @@ def measure(
 
 
 def _hop(
-    pair: EmulatedPair, round_trip_s: float, ways: Mapping[str, Way], load: Load, *, runs: int
+    pair: DistantDraft, round_trip_s: float, ways: Mapping[str, Way], load: Load, *, runs: int
 ) -> _Hop:
-    measured_s = pair.put_draft_at(round_trip_s)
+    measured_s = pair.move(round_trip_s)
     print(f"  round trip {measured_s * 1000:.1f} ms", file=sys.stderr, flush=True)
     # What the coordinator has learnt at another distance is not part of this one.
     compete(pair.coordinator, {AHEAD: ways[AHEAD]}, load, runs=1, first_edition=0)

@@ -12,6 +12,7 @@ from statistics import median
 from benchmarks.prompts import PROMPTS, chat_request
 from benchmarks.results import Row
 from benchmarks.services import Placement, embedded_programs, pinned, running_services, unpinned
+from benchmarks.ways import synchronous
 from outrider.cli.client import Client
 from outrider.v1 import generation_pb2
 
@@ -117,7 +118,7 @@ def _generate(
     tokens: int = OUTPUT_TOKENS,
 ) -> _Run:
     request = chat_request(
-        prompt, max_new_tokens=tokens, draft_length=draft_length, temperature=temperature
+        prompt, max_new_tokens=tokens, way=synchronous(draft_length), temperature=temperature
     )
     first_at = last_at = 0.0
     first_count = 0

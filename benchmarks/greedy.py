@@ -12,6 +12,7 @@ import torch
 from benchmarks.embedded_pair import EmbeddedPair, embedded_pair
 from benchmarks.prompts import chat_request, many_prompts
 from benchmarks.results import Row
+from benchmarks.ways import fixed
 from outrider.engine.loading import LoadedModel
 from outrider.engine.model import Chunk
 
@@ -93,7 +94,7 @@ def top_margin(target: LoadedModel, token_ids: Sequence[int]) -> float:
 
 async def _output(pair: EmbeddedPair, prompt: str, *, draft_length: int) -> list[int]:
     request = chat_request(
-        prompt, max_new_tokens=OUTPUT_TOKENS, draft_length=draft_length, temperature=0.0
+        prompt, max_new_tokens=OUTPUT_TOKENS, way=fixed(draft_length), temperature=0.0
     )
     output = await pair.cluster.generate(request)
     return output.token_ids

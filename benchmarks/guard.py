@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from itertools import product
 
 from benchmarks.bootstrap import geometric_mean, upper_bound
-from benchmarks.emulated_services import LIKE_A_GPU_PAIR, EmulatedPair, PairTimes, running_emulated
+from benchmarks.distant_draft import DistantDraft
+from benchmarks.emulated_pair import LIKE_A_GPU_PAIR, PairTimes, running_emulated
 from benchmarks.results import Row
-from benchmarks.speculation import AUTO, OFF, Load, Run, compete, rate, ratios, round_words
+from benchmarks.speculation import Load, Run, compete, rate, ratios, round_words
+from benchmarks.ways import AUTO, OFF
 from outrider.testing.emulated import Agreement, Law
 
 OUTPUT_TOKENS = 96
@@ -80,9 +82,9 @@ def measure(
 
 
 def _measure(
-    pair: EmulatedPair, cell: Cell, law: Law, times: PairTimes, *, runs: int, output_tokens: int
+    pair: DistantDraft, cell: Cell, law: Law, times: PairTimes, *, runs: int, output_tokens: int
 ) -> _Found:
-    measured_s = pair.put_draft_at(cell.round_trip_s)
+    measured_s = pair.move(cell.round_trip_s)
     print(f"  {cell.name}, measured {measured_s * 1000:.1f} ms", file=sys.stderr, flush=True)
     load = Load(
         agreement=Agreement(acceptance=cell.acceptance, law=law),

@@ -16,6 +16,7 @@ from benchmarks.prompts import PROMPTS, chat_request
 from benchmarks.recording_coordinator import RoundRecord, cycles, read_records
 from benchmarks.results import Row
 from benchmarks.services import Placement, Programs, embedded_programs, pinned, running_services
+from benchmarks.ways import synchronous
 from outrider.v1 import common_pb2, generation_pb2
 
 BAR = "≤ 1 ms p50"
@@ -54,7 +55,7 @@ def measure(*, prompts: int = 3) -> Iterator[Row]:
             chat_request(
                 prompt,
                 max_new_tokens=EMBEDDED_TOKENS,
-                draft_length=DRAFT_LENGTH,
+                way=synchronous(DRAFT_LENGTH),
                 temperature=1.0,
             )
             for prompt in PROMPTS[:prompts]
@@ -108,8 +109,8 @@ def _scripted_request(
     return generation_pb2.GenerateRequest(
         tokens=generation_pb2.TokenPrompt(token_ids=[1, 2, 3, 4]),
         max_new_tokens=length,
-        sampling=common_pb2.SamplingParams(temperature=1.0, seed=seed),
-        speculation=generation_pb2.SpeculationParams(
-            mode=generation_pb2.SPECULATION_MODE_ON, draft_length=DRAFT_LENGTH
+        sampling=common_pb2.SamplingParams(
+            temperature=1.0, seed=seed, verification=common_pb2.VERIFICATION_REJECTION
         ),
+        speculation=synchronous(DRAFT_LENGTH),
     )

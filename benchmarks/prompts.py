@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from outrider.cli.request import SamplingOptions, chat_prompt, speculation_params
+from benchmarks.ways import Way
+from outrider.cli.request import SamplingOptions, chat_prompt
 from outrider.v1 import common_pb2, generation_pb2
 
 PROMPTS = (
@@ -60,19 +61,22 @@ def many_prompts(count: int) -> list[str]:
 
 
 def chat_request(
-    prompt: str, *, max_new_tokens: int, draft_length: int, temperature: float, seed: int = 1
+    prompt: str,
+    *,
+    max_new_tokens: int,
+    way: Way,
+    temperature: float,
+    seed: int = 1,
+    verification: common_pb2.Verification.ValueType = common_pb2.VERIFICATION_REJECTION,
 ) -> generation_pb2.GenerateRequest:
-    """An answer of exactly `max_new_tokens`: EOS does not end it. `draft_length` 0: target only."""
-    mode = (
-        generation_pb2.SPECULATION_MODE_ON if draft_length else generation_pb2.SPECULATION_MODE_OFF
-    )
+    """An answer of exactly `max_new_tokens`: EOS does not end it."""
     sampling: common_pb2.SamplingParams = SamplingOptions(
         temperature=temperature, seed=seed
     ).to_message()
-    sampling.ignore_eos = True
+    sampling.ignore_eos, sampling.verification = True, verification
     return generation_pb2.GenerateRequest(
         chat=chat_prompt(prompt, system=None),
         max_new_tokens=max_new_tokens,
         sampling=sampling,
-        speculation=speculation_params(mode=mode, draft_length=draft_length or None),
+        speculation=way,
     )

@@ -14,6 +14,7 @@ from benchmarks.engine import running_engine
 from benchmarks.prompts import PROMPTS, chat_request
 from benchmarks.results import Row
 from benchmarks.subject import EMBEDDED, Subject
+from benchmarks.ways import synchronous
 from outrider.v1 import common_pb2
 from outrider.worker.sampling import sampling_options
 
@@ -100,7 +101,7 @@ async def _timings(
     pair.wire.clear()
     for prompt in PROMPTS[:prompts]:
         request = chat_request(
-            prompt, max_new_tokens=OUTPUT_TOKENS, draft_length=DRAFT_LENGTH, temperature=1.0
+            prompt, max_new_tokens=OUTPUT_TOKENS, way=synchronous(DRAFT_LENGTH), temperature=1.0
         )
         request.sampling.MergeFrom(sampling)
         await pair.cluster.generate(request)

@@ -99,8 +99,8 @@ def running_services(programs: Programs, placement: Placement) -> Iterator[Clien
     ):
         workers = deployment.start(
             [
-                _plan("target", programs.target, placement.target_cores),
-                _plan("draft", programs.draft, placement.other_cores),
+                service_plan("target", programs.target, placement.target_cores),
+                service_plan("draft", programs.draft, placement.other_cores),
             ]
         )
         words = [
@@ -111,7 +111,7 @@ def running_services(programs: Programs, placement: Placement) -> Iterator[Clien
             # No round is to go without its draft because a neighbour took the core.
             "--draft-timeout-ms=10000",
         ]
-        plan = _plan("coordinator", words, placement.other_cores)
+        plan = service_plan("coordinator", words, placement.other_cores)
         address = deployment.start([plan])["coordinator"]
         os.sched_setaffinity(0, placement.target_cores)
         try:
@@ -156,7 +156,7 @@ def running_targets(
         )
         coordinators = deployment.start(
             [
-                _plan(
+                service_plan(
                     f"coordinator-{name}",
                     [*_COORDINATOR, _ANY_PORT, f"--target-address={targets[f'target-{name}']}"],
                     placement.other_cores,
@@ -199,7 +199,8 @@ class Silent:
         print(f"  {name} serves at {address} after {seconds:.1f} s", file=sys.stderr, flush=True)
 
 
-def _plan(name: str, words: Sequence[str], cores: frozenset[int]) -> ServicePlan:
+def service_plan(name: str, words: Sequence[str], cores: frozenset[int]) -> ServicePlan:
+    """`python -m` and those words, on those cores."""
     return ServicePlan(name=name, command=[sys.executable, "-m", *words], cpus=cores)
 
 

@@ -1,4 +1,4 @@
-"""Ways to use the draft, as requests ask for them, in turns on the same emulated services."""
+"""Ways to use the draft, in turns on the same emulated services."""
 
 from __future__ import annotations
 
@@ -8,27 +8,10 @@ from dataclasses import dataclass
 from statistics import fmean, median
 
 from benchmarks.clients import Seen, answer_all
+from benchmarks.ways import Way
 from outrider.testing.cluster import token_request
 from outrider.testing.emulated import Agreement, Law
 from outrider.v1 import common_pb2, generation_pb2
-
-Way = generation_pb2.SpeculationParams
-
-OFF = Way(mode=generation_pb2.SPECULATION_MODE_OFF)
-AUTO = Way(mode=generation_pb2.SPECULATION_MODE_AUTO)
-"""Everything is left to the coordinator."""
-
-
-def fixed(draft_length: int) -> Way:
-    """As many draft tokens in every round; the rest is left to the coordinator."""
-    return Way(mode=generation_pb2.SPECULATION_MODE_ON, draft_length=draft_length)
-
-
-def synchronous(draft_length: int) -> Way:
-    """The draft works while the target waits, and the reverse."""
-    way = fixed(draft_length)
-    way.draft_ahead, way.branches = False, 0
-    return way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 
 from benchmarks.embedded_pair import EmbeddedPair, embedded_pair
 from benchmarks.results import Row
+from benchmarks.ways import synchronous
 from outrider.testing.cluster import token_request
 from outrider.v1 import common_pb2, draft_pb2, generation_pb2, target_pb2
 
@@ -95,10 +96,13 @@ def _request(token_ids: Sequence[int], seed: int) -> generation_pb2.GenerateRequ
     return token_request(
         token_ids,
         max_new_tokens=OUTPUT_TOKENS,
-        sampling=common_pb2.SamplingParams(temperature=1.0, seed=seed, ignore_eos=True),
-        speculation=generation_pb2.SpeculationParams(
-            mode=generation_pb2.SPECULATION_MODE_ON, draft_length=DRAFT_LENGTH
+        sampling=common_pb2.SamplingParams(
+            temperature=1.0,
+            seed=seed,
+            ignore_eos=True,
+            verification=common_pb2.VERIFICATION_REJECTION,
         ),
+        speculation=synchronous(DRAFT_LENGTH),
     )
 
 
