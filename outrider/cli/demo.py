@@ -29,6 +29,7 @@ from outrider.cli.terminal import (
     leave_broken_pipe,
     notice,
 )
+from outrider.cli.verification import VerificationChoice
 from outrider.settings import SettingsError
 
 TASKS = (
@@ -67,7 +68,9 @@ def demo(
         target_model=target_model, draft_model=draft_model, dtype=dtype, threads=threads
     )
     run_options = RunOptions(
-        sampling=SamplingOptions(temperature=temperature, seed=SEED),
+        sampling=SamplingOptions(
+            temperature=temperature, seed=SEED, verification=VerificationChoice.REJECTION
+        ),
         max_new_tokens=max_new_tokens,
         draft_length=draft_length,
     )

@@ -16,6 +16,7 @@ from outrider.cli.prompt import PromptError, read_prompt
 from outrider.cli.request import SamplingOptions, chat_prompt, speculation_params
 from outrider.cli.tables import generation_table
 from outrider.cli.terminal import ExitCode, fail, leave_broken_pipe, notice, notices
+from outrider.cli.verification import Verification, VerificationChoice
 from outrider.rpc.tls import TlsFiles
 from outrider.v1 import generation_pb2
 
@@ -32,6 +33,7 @@ def generate(
     top_p: options.TopP = None,
     min_p: options.MinP = None,
     seed: options.Seed = None,
+    verification: Verification = VerificationChoice.AUTO,
     max_new_tokens: options.MaxNewTokens = None,
     draft_length: options.DraftLength = None,
     no_speculation: Annotated[
@@ -61,7 +63,12 @@ def generate(
     except PromptError as error:
         fail(str(error), ExitCode.USAGE)
     sampling = SamplingOptions(
-        temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        min_p=min_p,
+        seed=seed,
+        verification=verification,
     )
     mode = (
         generation_pb2.SPECULATION_MODE_OFF

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from outrider.cli.verification import VerificationChoice
 from outrider.v1 import common_pb2, generation_pb2
 
 
@@ -20,6 +21,7 @@ class SamplingOptions:
     top_p: float | None = None
     min_p: float | None = None
     seed: int | None = None
+    verification: VerificationChoice = VerificationChoice.AUTO
 
     def to_message(self) -> common_pb2.SamplingParams:
         """Only given options are set."""
@@ -29,6 +31,7 @@ class SamplingOptions:
             top_p=self.top_p,
             min_p=self.min_p,
             seed=self.seed,
+            verification=self.verification.message,
         )
 
 

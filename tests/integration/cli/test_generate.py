@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
-from outrider.v1 import generation_pb2
+from outrider.v1 import common_pb2, generation_pb2
 
 if TYPE_CHECKING:
     from conftest import Outrider, ScriptedServer
@@ -61,6 +61,24 @@ def test_options_become_fields_and_unset_ones_stay_unset(
         (generation_pb2.CHAT_ROLE_SYSTEM, "Rhyme"),
         (generation_pb2.CHAT_ROLE_USER, "Hello"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("choice", "verification"),
+    [
+        ("auto", common_pb2.VERIFICATION_UNSPECIFIED),
+        ("rejection", common_pb2.VERIFICATION_REJECTION),
+        ("coupled", common_pb2.VERIFICATION_COUPLED),
+    ],
+)
+def test_verification_is_asked_for(
+    outrider: Outrider,
+    server: ScriptedServer,
+    choice: str,
+    verification: common_pb2.Verification.ValueType,
+) -> None:
+    outrider("generate", "Hello", "--verification", choice, "--address", server.address)
+    assert server.script.requests[0].sampling.verification == verification
 
 
 def test_no_speculation_turns_it_off(outrider: Outrider, server: ScriptedServer) -> None:
