@@ -74,7 +74,7 @@ class Client:
                 elif response.HasField("chunk"):
                     yield response.chunk
         except grpc.RpcError as error:
-            raise self._translate(error, begun=begun) from error
+            raise client_error(error, self._address, begun=begun) from error
         finally:
             call.cancel()
         if not ended:
@@ -87,7 +87,7 @@ class Client:
         try:
             return self._stub.GetStatus(request, timeout=STATUS_TIMEOUT_S)
         except grpc.RpcError as error:
-            raise self._translate(error, begun=False) from error
+            raise client_error(error, self._address, begun=False) from error
 
     def __enter__(self) -> Self:
         return self
@@ -100,15 +100,19 @@ class Client:
     ) -> None:
         self._channel.close()
 
-    def _translate(self, error: grpc.RpcError, *, begun: bool) -> ClientError:
-        """`begun`: the server had answered before. A server that is short of something says so in
-        details; a network cannot."""
-        remote = remote_error(error)
-        if remote.code is grpc.StatusCode.UNAVAILABLE and not remote.reason:
-            if not begun:
-                return UnreachableError(self._address, remote.message)
-            remote = replace(remote, message=f"the connection was lost ({remote.message})")
-        return RequestError(remote)
+
+def client_error(error: grpc.RpcError, address: str, *, begun: bool) -> ClientError:
+    """What a failed call to the server at `address` means.
+
+    `begun`: the server had answered before. A server that is short of something says so in
+    details; a network cannot.
+    """
+    remote = remote_error(error)
+    if remote.code is grpc.StatusCode.UNAVAILABLE and not remote.reason:
+        if not begun:
+            return UnreachableError(address, remote.message)
+        remote = replace(remote, message=f"the connection was lost ({remote.message})")
+    return RequestError(remote)
 
 
 def _worded(remote: RemoteError) -> str:

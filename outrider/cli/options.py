@@ -13,7 +13,8 @@ MAX_UINT32 = 2**32 - 1
 MAX_UINT64 = 2**64 - 1
 
 
-def _host_and_port(address: str) -> str:
+def host_and_port(address: str) -> str:
+    """`address` unchanged. Raises typer.BadParameter unless it is host:port."""
     try:
         return check_peer(address)
     except ValueError as error:
@@ -25,7 +26,7 @@ Address = Annotated[
     typer.Option(
         envvar="OUTRIDER_ADDRESS",
         metavar="HOST:PORT",
-        callback=_host_and_port,
+        callback=host_and_port,
         help="The coordinator to ask.",
     ),
 ]

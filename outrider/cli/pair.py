@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from outrider.cli.deployment import Deployment, ServicePlan
 from outrider.cli.flags import flag_name
@@ -47,7 +47,7 @@ class PairOptions:
     dtype: str | None = None
     device: str | None = None
     threads: int | None = None
-    draft_length: int | None = None
+    draft_length: int | Literal["auto"] | None = None
     port: int = 0
     """The coordinator's port; the workers' lie above it. 0: free ports."""
     pinned_cores: Sequence[int] = field(default_factory=tuple)
@@ -65,9 +65,19 @@ class RunningPair:
     """What a client of the coordinator needs: files of the environment's TLS settings, if any."""
 
 
-def start_pair(deployment: Deployment, options: PairOptions) -> RunningPair:
+def _as_it_is(address: str) -> str:
+    return address
+
+
+def start_pair(
+    deployment: Deployment,
+    options: PairOptions,
+    *,
+    draft_route: Callable[[str], str] = _as_it_is,
+) -> RunningPair:
     """Starts the workers side by side and then, knowing where they listen, the coordinator.
 
+    `draft_route` says at which address the coordinator reaches the draft that listens at another.
     Raises SettingsError before anything is started, else as Deployment.start.
     """
     settings = check_settings(options)
@@ -77,7 +87,8 @@ def start_pair(deployment: Deployment, options: PairOptions) -> RunningPair:
         workers.append(_plan("draft", flags, options.pinned_cores[-1:]))
     addresses = deployment.start(workers)
     target, draft = addresses["target"], addresses.get("draft")
-    flags = _coordinator_flags(options, target=target, draft=draft or "")
+    reached_at = draft_route(draft) if draft is not None else ""
+    flags = _coordinator_flags(options, target=target, draft=reached_at)
     coordinator = _plan("coordinator", flags, options.pinned_cores[-1:])
     address = deployment.start([coordinator])["coordinator"]
     tls = TlsFiles(settings.tls_cert, settings.tls_key, settings.tls_ca)
@@ -154,7 +165,7 @@ def _threads(options: PairOptions) -> int | None:
     return max(1, len(usable_cores()) // workers)
 
 
-def _draft_length(options: PairOptions) -> int | None:
+def _draft_length(options: PairOptions) -> int | Literal["auto"] | None:
     """What was asked for, else by the environment; the embedded pair has a best one of its own."""
     if options.draft_length is not None or DRAFT_LENGTH_NAME in os.environ:
         return options.draft_length
