@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from outrider.cli import serve
+from outrider.cli.bench import bench
 from outrider.cli.demo import demo
 from outrider.cli.generate import generate
 from outrider.cli.status import status
@@ -49,6 +50,7 @@ app.add_typer(serve.app, name="serve")
 app.command()(up)
 app.command()(generate)
 app.command()(demo)
+app.command()(bench)
 app.command()(status)
 app.command()(version)
 

@@ -1,0 +1,1 @@
+"""Speculation measured against the same target without it: the measurement before adopting it."""

@@ -1,0 +1,103 @@
+"""What to set, by what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from outrider.bench.cell import Cell
+from outrider.bench.finding import at_once
+from outrider.bench.setting import AUTO, TARGET_ONLY
+from outrider.bench.statistics import Estimate
+
+AUTO_IS_WORTH = 0.03
+"""`auto` may be so much slower than the best fixed draft length and is recommended still: it goes
+on measuring when load and prompts change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """What to set where the draft is so far away."""
+
+    round_trip_ms: float | None
+    summary: str
+    recommended: str
+    """A setting's name; empty: the figures recommend none."""
+    environment: str
+    """The variables of the coordinator that make it so; empty: as recommended."""
+
+
+def advise(round_trip_ms: float | None, cells: Sequence[Cell]) -> Advice:
+    """By the cells of one round trip."""
+    by_setting: dict[str, dict[int, Estimate]] = {}
+    for one in cells:
+        if one.versus is not None:
+            speeds = by_setting.setdefault(one.setting, {})
+            speeds[one.place.concurrency] = one.versus.speed
+    best = _best(by_setting)
+    speeds = by_setting[best]
+    gains = [load for load, speed in speeds.items() if speed.above_one]
+    losses = [load for load, speed in speeds.items() if speed.below_one]
+    unsure = [load for load, speed in speeds.items() if not speed.certain]
+    mean = _mean(speeds)
+    if gains and not losses:
+        summary = f"Speculate, with {best}: {mean:.2f} × on average over all loads."
+        if unsure:
+            summary += f" With {_list(unsure)} the difference is noise."
+    elif gains:
+        summary = (
+            f"Speculate, with {best}, where the load is {_list(gains)}; with {_list(losses)} "
+            "the target alone is faster."
+        )
+    elif losses:
+        summary = (
+            f"Do not speculate: even {best}, the best setting, is slower with {_list(losses)}."
+        )
+        best = TARGET_ONLY.name
+    elif any(speed.low is None for speed in speeds.values()):
+        summary = (
+            f"Too few turns to tell: {best} was {mean:.2f} × the target alone on average. "
+            "Measure longer."
+        )
+        best = ""
+    else:
+        summary = (
+            f"This run cannot tell speculation from plain decoding: {best} was {mean:.2f} × on "
+            "average, within noise. Measure longer, or save the draft's memory."
+        )
+        best = ""
+    return Advice(
+        round_trip_ms=round_trip_ms,
+        summary=summary,
+        recommended=best,
+        environment=_environment(best),
+    )
+
+
+def _best(by_setting: Mapping[str, Mapping[int, Estimate]]) -> str:
+    ranked = sorted(by_setting, key=lambda name: -_mean(by_setting[name]))
+    best = ranked[0]
+    if AUTO in by_setting and _mean(by_setting[AUTO]) >= _mean(by_setting[best]) - AUTO_IS_WORTH:
+        return AUTO
+    return best
+
+
+def _mean(speeds: Mapping[int, Estimate]) -> float:
+    """Geometric, as is right for ratios."""
+    return prod(speed.median for speed in speeds.values()) ** (1 / len(speeds))
+
+
+def _list(loads: Sequence[int]) -> str:
+    words = [at_once(load) for load in loads]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _environment(setting: str) -> str:
+    if not setting:
+        return ""
+    if setting == TARGET_ONLY.name:
+        return "OUTRIDER_SPECULATION=off"
+    if setting == AUTO:
+        return "OUTRIDER_SPECULATION=auto OUTRIDER_DRAFT_LENGTH=auto"
+    return f"OUTRIDER_SPECULATION=on OUTRIDER_DRAFT_LENGTH={setting.removeprefix('k = ')}"

@@ -1,0 +1,45 @@
+"""What is compared: the target alone and one or several ways to speculate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from outrider.v1 import generation_pb2
+
+AUTO = "auto"
+MOST_DRAFT_TOKENS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One way to answer. Its name is its identity."""
+
+    name: str
+    mode: generation_pb2.SpeculationMode.ValueType
+    draft_length: int | None = None
+    """Draft tokens in each round. None: the coordinator chooses."""
+
+    @property
+    def speculates(self) -> bool:
+        """Whether draft tokens may be used."""
+        return self.mode != generation_pb2.SPECULATION_MODE_OFF
+
+    def to_message(self) -> generation_pb2.SpeculationParams:
+        """The request's field."""
+        return generation_pb2.SpeculationParams(mode=self.mode, draft_length=self.draft_length)
+
+
+TARGET_ONLY = Setting("target only", generation_pb2.SPECULATION_MODE_OFF)
+
+
+def parse_settings(draft_lengths: str) -> list[Setting]:
+    """Settings from `auto` or draft lengths, parted by commas. Raises ValueError."""
+    return list(dict.fromkeys(_setting(word.strip()) for word in draft_lengths.split(",")))
+
+
+def _setting(word: str) -> Setting:
+    if word == AUTO:
+        return Setting(AUTO, generation_pb2.SPECULATION_MODE_AUTO)
+    if not word.isdecimal() or not 1 <= int(word) <= MOST_DRAFT_TOKENS:
+        raise ValueError(f"{AUTO} or 1 to {MOST_DRAFT_TOKENS}, several parted by commas")
+    return Setting(f"k = {int(word)}", generation_pb2.SPECULATION_MODE_ON, int(word))

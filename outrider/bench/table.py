@@ -1,0 +1,102 @@
+"""The result on a terminal, readable at 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from rich import box
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from outrider.bench.cell import Cell
+from outrider.bench.finding import at_once
+from outrider.bench.result import Result
+from outrider.bench.statistics import Estimate, Spread
+from outrider.bench.subject import Subject
+from outrider.cli.figures import NOTHING, number, percent, size
+
+COLUMNS = (
+    "",
+    "tokens/s",
+    "speed\n(95 %)",
+    "tokens\n/round",
+    "accep-\ntance",
+    "first\ntoken",
+    "latency\np50",
+    "gap\np99",
+)
+
+
+def report(result: Result) -> Iterator[RenderableType]:
+    """Tables and paragraphs in the order to read them."""
+    for trip, cells in groupby(result.cells, key=lambda one: one.place.round_trip_ms):
+        if trip is not None:
+            yield Text(f"Draft {trip:g} ms away", style="bold")
+        yield figures_table(list(cells))
+    yield Text(
+        "speed: tokens/s against the target alone, turn by turn. Times in ms; gap: between two "
+        "tokens, 0 within a chunk."
+    )
+    yield memory_table(result.subject)
+    for finding in result.findings:
+        yield Text(f"{finding.headline}.", style="bold")
+        if finding.arithmetic:
+            yield Text(f"  {finding.arithmetic}")
+    for advice in result.advice:
+        distance = f"Draft {advice.round_trip_ms:g} ms away. " if advice.round_trip_ms else ""
+        yield Text(f"\n{distance}{advice.summary}", style="bold")
+        if advice.environment:
+            yield Text(f"  Set {advice.environment}")
+
+
+def figures_table(cells: Sequence[Cell]) -> Table:
+    """A row for each setting, those of one load together. Cells of one round trip."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for column in COLUMNS:
+        table.add_column(column, justify="right" if column else "left", no_wrap=True)
+    for load, group in groupby(cells, key=lambda one: one.place.concurrency):
+        table.add_row(Text(at_once(load), style="bold"))
+        for one in group:
+            table.add_row(*(Text(word) for word in _words(one)))
+    return table
+
+
+def memory_table(subject: Subject) -> Table:
+    """What each model takes."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for column in ("pool", "model", "numbers", "device", "weights", "KV pool"):
+        table.add_column(column, overflow="fold")
+    for one in subject.workers:
+        words = (
+            one.pool,
+            one.model,
+            one.dtype,
+            one.device,
+            size(one.weights_bytes),
+            size(one.kv_pool_bytes),
+        )
+        table.add_row(*(Text(word) for word in words))
+    return table
+
+
+def _words(one: Cell) -> Iterator[str]:
+    yield f"  {one.setting}"
+    yield number(one.tokens_per_s.median)
+    yield _speed(one.versus.speed) if one.versus else NOTHING
+    yield number(one.rounds.tokens_per_round, digits=2)
+    yield percent(one.rounds.acceptance).replace(" ", "")
+    yield _whole(one.first_token_ms, "p50")
+    yield _whole(one.latency_ms, "p50")
+    yield _whole(one.token_gap_ms, "p99")
+
+
+def _speed(speed: Estimate) -> str:
+    if speed.low is None or speed.high is None:
+        return f"{speed.median:.2f}"
+    return f"{speed.median:.2f} ({speed.low:.2f}–{speed.high:.2f})"
+
+
+def _whole(times: Spread | None, name: str) -> str:
+    return number(None if times is None else getattr(times, name), digits=0)

@@ -1,0 +1,238 @@
+"""`outrider bench`: speculation against the same target without it."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from outrider.bench.plan import BenchPlan, Budget
+from outrider.bench.prompts import KINDS, Prompt, PromptFileError, built_in, read_prompts
+from outrider.bench.setting import AUTO, parse_settings
+from outrider.bench.whole_file import check_writable
+from outrider.cli import bench_lists, options
+from outrider.cli.bench_run import BenchRun, run_bench
+from outrider.cli.bench_subject import BenchSubject, own_pair, running_coordinator
+from outrider.cli.client import ClientError
+from outrider.cli.deployment import ServiceEndedError
+from outrider.cli.flags import flag_name
+from outrider.cli.pair import PairOptions, usable_cores
+from outrider.cli.request import SamplingOptions
+from outrider.cli.signals import stop_signals
+from outrider.cli.terminal import ExitCode, fail, leave_broken_pipe
+from outrider.rpc.tls import TlsFiles
+from outrider.settings import SettingsError
+from outrider.v1 import common_pb2
+
+DEFAULT_SECONDS = 60.0
+OF_OWN_PAIR = ("target_model", "draft_model", "dtype", "device", "threads", "pin", "round_trip_ms")
+"""What only a pair started here can be told."""
+
+
+class VerificationChoice(StrEnum):
+    """How draft tokens are judged."""
+
+    AUTO = "auto"
+    REJECTION = "rejection"
+    COUPLED = "coupled"
+
+
+VERIFICATIONS = {
+    VerificationChoice.AUTO: common_pb2.VERIFICATION_UNSPECIFIED,
+    VerificationChoice.REJECTION: common_pb2.VERIFICATION_REJECTION,
+    VerificationChoice.COUPLED: common_pb2.VERIFICATION_COUPLED,
+}
+
+
+def bench(
+    context: typer.Context,
+    server: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="The coordinator to measure. Unset: a pair is started for it, as by `up`.",
+        ),
+    ] = None,
+    draft_length: Annotated[
+        str,
+        typer.Option(metavar="auto|N,…", help="What to compare with the target alone."),
+    ] = AUTO,
+    concurrency: Annotated[
+        str, typer.Option(metavar="N,…", help="Generations at once.")
+    ] = "1,2,4,8",
+    kind: Annotated[
+        str, typer.Option(metavar="KIND,…", help=f"Built-in prompts: {', '.join(KINDS)}.")
+    ] = ",".join(KINDS),
+    prompts: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.jsonl",
+            help='Your prompts, one a line: {"prompt": …} or {"messages": […]}.',
+        ),
+    ] = None,
+    max_new_tokens: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=2, max=options.MAX_UINT32, help="Most output tokens of each."
+        ),
+    ] = 64,
+    temperature: options.Temperature = 0.0,
+    top_k: options.TopK = None,
+    top_p: options.TopP = None,
+    min_p: options.MinP = None,
+    seed: options.Seed = None,
+    verification: Annotated[
+        VerificationChoice, typer.Option(help="How draft tokens are judged.")
+    ] = VerificationChoice.AUTO,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            metavar="S",
+            min=0.1,
+            help=f"For each concurrency, at least. Unset: {DEFAULT_SECONDS:g}, or no limit with "
+            "--requests.",
+        ),
+    ] = None,
+    requests: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="For each concurrency and setting; no time."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.json", help="The result; the report goes beside it, .html."),
+    ] = None,
+    round_trip_ms: Annotated[
+        str,
+        typer.Option(metavar="MS,…", help="Put the draft this far away; several are compared."),
+    ] = "",
+    target_model: options.TargetModel = "embedded",
+    draft_model: options.DraftModel = "embedded",
+    dtype: options.Dtype = None,
+    device: options.Device = None,
+    threads: options.Threads = None,
+    pin: Annotated[
+        bool,
+        typer.Option("--pin", help="Give the draft the last core and the target all others."),
+    ] = False,
+    tls_ca: options.TlsCa = None,
+    tls_cert: options.TlsCert = None,
+    tls_key: options.TlsKey = None,
+) -> None:
+    """Measure whether speculation pays.
+
+    The same prompts with the same sampling, with speculation and without it, in turns. Ends with a
+    table, a verdict and a recommended setting; Ctrl-C keeps what was measured.
+    """
+    if server is not None:
+        server = options.host_and_port(server)
+        _refuse_options_of_own_pair(context)
+    try:
+        speculating = parse_settings(draft_length)
+    except ValueError as error:
+        raise typer.BadParameter(f"must be {error}", param_hint="--draft-length") from None
+    trips = bench_lists.round_trips_ms(round_trip_ms)
+    if seconds is None and requests is None:
+        seconds = DEFAULT_SECONDS
+    plan = BenchPlan(
+        speculating=speculating,
+        concurrencies=bench_lists.concurrencies(concurrency),
+        round_trips_ms=trips,
+        max_new_tokens=max_new_tokens,
+        budget=Budget(seconds=seconds, requests=requests),
+    )
+    sampling = SamplingOptions(
+        temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed
+    ).to_message()
+    sampling.verification = VERIFICATIONS[verification]
+    chosen, prompt_words = _prompts(prompts, bench_lists.kinds(kind))
+    run = BenchRun(
+        plan=plan,
+        prompts=chosen,
+        prompt_words=prompt_words,
+        sampling=sampling,
+        json_file=_json_file(out),
+        command=shlex.join(["outrider", *sys.argv[1:]]),
+    )
+    if server is not None:
+        subject: AbstractContextManager[BenchSubject] = nullcontext(
+            running_coordinator(server, TlsFiles(tls_cert, tls_key, tls_ca))
+        )
+    else:
+        subject = own_pair(
+            PairOptions(
+                target_model=target_model,
+                draft_model=draft_model,
+                dtype=dtype,
+                device=device,
+                threads=threads,
+                draft_length="auto",
+                pinned_cores=_cores() if pin else (),
+            ),
+            trips,
+        )
+    raise typer.Exit(_run(run, subject))
+
+
+def _run(run: BenchRun, subject: AbstractContextManager[BenchSubject]) -> ExitCode:
+    try:
+        with stop_signals(), subject as where:
+            return run_bench(run, where)
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        leave_broken_pipe()
+    except SettingsError as error:
+        fail(str(error), ExitCode.USAGE)
+    except (ServiceEndedError, ClientError, OSError) as error:
+        fail(str(error))
+
+
+def _refuse_options_of_own_pair(context: typer.Context) -> None:
+    for name in OF_OWN_PAIR:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            why = "there the draft stays where it is" if name == "round_trip_ms" else "it runs"
+            fail(
+                f"{flag_name(name)} does not go with --server ({why} already): without --server, "
+                "bench starts a pair of its own",
+                ExitCode.USAGE,
+            )
+
+
+def _prompts(file: Path | None, kinds: Sequence[str]) -> tuple[list[Prompt], str]:
+    """The prompts, and which they are in words."""
+    if file is None:
+        found = built_in(kinds)
+        return found, f"{len(found)} built in ({', '.join(kinds)})"
+    try:
+        found = read_prompts(file)
+    except PromptFileError as error:
+        fail(str(error), ExitCode.USAGE)
+    return found, f"{len(found)} of {file}"
+
+
+def _json_file(out: Path | None) -> Path:
+    """Where the result goes; found out before anything is measured."""
+    path = out or Path(time.strftime("outrider-bench-%Y%m%d-%H%M%S.json"))
+    if path.suffix != ".json":
+        fail(f"--out must end in .json, got {path}", ExitCode.USAGE)
+    try:
+        check_writable(path)
+        check_writable(path.with_suffix(".html"))
+    except OSError as error:
+        fail(f"--out {path} cannot be written: {error.strerror or error}", ExitCode.USAGE)
+    return path
+
+
+def _cores() -> list[int]:
+    cores = usable_cores()
+    if len(cores) == 1:
+        fail("--pin needs two cores, this machine lets the command use one", ExitCode.USAGE)
+    return cores
