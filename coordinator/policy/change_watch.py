@@ -1,0 +1,65 @@
+"""Notices when acceptance is no longer what it was."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The latest rounds that speak for a change."""
+
+    tokens: int
+    accepted: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    tokens: int
+    accepted: int
+    likelihood: float
+    """Logarithm of what was believed of it."""
+
+
+class ChangeWatch:
+    """A generalised likelihood ratio over the latest rounds (Lorden 1971).
+
+    Over each number of latest rounds it compares how likely they were by what is believed with how
+    likely they would have been by the chance that fits them best.
+    """
+
+    def __init__(self, *, threshold: float, rounds: int) -> None:
+        """`threshold`: logarithm of the ratio that is taken for a change."""
+        self._threshold = threshold
+        self._rounds: deque[_Round] = deque(maxlen=rounds)
+
+    def judged(
+        self, *, drafted: int, accepted: int, hazard: Callable[[int], float], stubborn: float = 0.0
+    ) -> Evidence | None:
+        """Takes in a verdict; the rounds that show a change, if they do now.
+
+        `hazard`: what was believed of each place. `stubborn` is added to the threshold.
+        """
+        likelihood = sum(math.log(hazard(place)) for place in range(accepted))
+        if accepted < drafted:
+            likelihood += math.log(1.0 - hazard(accepted))
+        self._rounds.append(_Round(min(drafted, accepted + 1), accepted, likelihood))
+        tokens = right = 0
+        believed = 0.0
+        for one in reversed(self._rounds):
+            tokens += one.tokens
+            right += one.accepted
+            believed += one.likelihood
+            if _best_likelihood(tokens, right) - believed > self._threshold + stubborn:
+                self._rounds.clear()
+                return Evidence(tokens, right)
+        return None
+
+
+def _best_likelihood(tokens: int, right: int) -> float:
+    """Of the chance that fits best, drawn a little to the middle: few tokens prove little."""
+    chance = (right + 0.5) / (tokens + 1.0)
+    return right * math.log(chance) + (tokens - right) * math.log(1.0 - chance)

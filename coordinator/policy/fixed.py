@@ -1,0 +1,74 @@
+"""A draft length that is fixed: nothing is chosen, all is waited for."""
+
+from __future__ import annotations
+
+import math
+
+from coordinator.draft_plan import (
+    DraftFacts,
+    DraftPlan,
+    ForesightFacts,
+    RoundFacts,
+    SpeculationTerms,
+)
+from coordinator.policy.changes import ChangeLog
+from coordinator.policy.measures import PoolMeasures
+from coordinator.policy.patience import Patience
+from outrider.v1 import generation_pb2
+
+LONGEST_AHEAD = 64
+RUN = 32
+
+
+class FixedPolicy:
+    """Every round has as many draft tokens as the request says, or as there is room for."""
+
+    def __init__(self, terms: SpeculationTerms, measures: PoolMeasures) -> None:
+        self._terms = terms
+        self._length = terms.draft_length or 0
+        self._times = measures.times
+        self._log = ChangeLog()
+        self._patience = Patience(measures.clock, terms.patience_s)
+
+    @property
+    def changes(self) -> list[generation_pb2.DraftLengthChange]:
+        """When there was a draft, and when not."""
+        return self._log.changes
+
+    def plan(self, *, offset: int, room: int, draft_ready: bool, ready: int = 0) -> DraftPlan:
+        """The same for every round."""
+        self._patience.begin_round()
+        wanted = self._length if draft_ready else 0
+        reason = "REQUEST" if draft_ready else "DRAFT_MISSING"
+        self._log.note(offset=offset, draft_length=wanted, reason=reason)
+        length = max(0, min(wanted, room))
+        if length == 0:
+            return DraftPlan(0, run=RUN, reason=reason)
+        if not self._terms.draft_ahead:
+            return DraftPlan(length, reason=reason)
+        branches = self._terms.branches or 0
+        return DraftPlan(
+            length,
+            ahead=min(self._ahead(), room - length),
+            branches=branches,
+            branch_length=length if branches else 0,
+            reason=reason,
+        )
+
+    def patience_s(self, *, tokens: int, next_in_s: float) -> float:
+        """All that is left of the round's, as long as a token may still come."""
+        return 0.0 if math.isinf(next_in_s) else self._patience.left_s
+
+    def round(self, facts: RoundFacts) -> None:
+        """Nothing depends on it."""
+
+    def drafted(self, facts: DraftFacts) -> None:
+        """How long drafting takes says how far the draft may go ahead."""
+        self._times.drafted(facts)
+
+    def foresaw(self, facts: ForesightFacts) -> None:
+        """Nothing depends on it."""
+
+    def _ahead(self) -> int:
+        """Enough for two rounds more."""
+        return min(LONGEST_AHEAD, 2 * self._length)

@@ -1,0 +1,116 @@
+"""How likely draft tokens are to be accepted, by their place in the round."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from operator import mul
+from typing import Protocol
+
+STATED = 0.6
+"""Chance of acceptance that is assumed where nothing is known."""
+LOWEST, HIGHEST = 0.005, 0.995
+PLACE_WEIGHT = 12.0
+"""Tokens' worth of trust that a place is like all others."""
+
+
+class Prior(Protocol):
+    """What is believed before there is evidence."""
+
+    def hazard(self, place: int) -> float:
+        """Chance that the token at a place, 0 the first, is accepted once those before are."""
+        ...
+
+    @property
+    def overall(self) -> float:
+        """The same over all places."""
+        ...
+
+
+class Assumed:
+    """A prior that is stated: the same at every place."""
+
+    def __init__(self, overall: float = STATED) -> None:
+        self._overall = overall
+
+    @property
+    def overall(self) -> float:
+        """The stated chance."""
+        return self._overall
+
+    def hazard(self, place: int) -> float:
+        """The stated chance."""
+        return self._overall
+
+
+class Acceptance:
+    """Chances measured by place: evidence fades, and counts beside what a prior says."""
+
+    def __init__(self, prior: Prior, *, weight: float, memory: float) -> None:
+        """`weight`: how many tokens of evidence the prior is worth. `memory`: how many rounds."""
+        self._prior = prior
+        self._weight = weight
+        self._keep = 1.0 - 1.0 / memory
+        self._accepted: list[float] = []
+        self._judged: list[float] = []
+        self._sum_accepted = 0.0
+        self._sum_judged = 0.0
+
+    @property
+    def evidence(self) -> float:
+        """Tokens that still count."""
+        return self._sum_judged
+
+    @property
+    def overall(self) -> float:
+        """Chance of acceptance over all places."""
+        return (self._sum_accepted + self._weight * self._prior.overall) / (
+            self._sum_judged + self._weight
+        )
+
+    def hazard(self, place: int) -> float:
+        """Chance that the token at a place is accepted once those before are."""
+        usual = self._prior.hazard(place) * self.overall / self._prior.overall
+        if place >= len(self._judged):
+            return _within(usual)
+        return _within(
+            (self._accepted[place] + PLACE_WEIGHT * usual) / (self._judged[place] + PLACE_WEIGHT)
+        )
+
+    def survival(self, longest: int) -> list[float]:
+        """Entry i: probability that the first i + 1 tokens are all accepted."""
+        return list(accumulate((self.hazard(place) for place in range(longest)), mul))
+
+    def judged(self, *, drafted: int, accepted: int) -> None:
+        """A round's verdict."""
+        self._fade()
+        places = min(drafted, accepted + 1)
+        missing = places - len(self._judged)
+        self._judged.extend([0.0] * missing)
+        self._accepted.extend([0.0] * missing)
+        for place in range(places):
+            self._judged[place] += 1.0
+            self._accepted[place] += place < accepted
+        self._sum_judged += places
+        self._sum_accepted += accepted
+
+    def compared(self, *, accepted: float) -> None:
+        """A token that was not judged: how likely it would have been accepted, as it turned out."""
+        self._fade()
+        self._sum_judged += 1.0
+        self._sum_accepted += accepted
+
+    def begin_anew(self, *, tokens: int, accepted: int) -> None:
+        """The world has changed: only that evidence is left, and little trust in what was."""
+        self._prior, self._weight = Assumed(0.5), 1.0
+        self._judged, self._accepted = [], []
+        self._sum_judged, self._sum_accepted = float(tokens), float(accepted)
+
+    def _fade(self) -> None:
+        self._judged = [self._keep * one for one in self._judged]
+        self._accepted = [self._keep * one for one in self._accepted]
+        self._sum_judged *= self._keep
+        self._sum_accepted *= self._keep
+
+
+def _within(chance: float) -> float:
+    return min(HIGHEST, max(LOWEST, chance))

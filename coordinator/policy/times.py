@@ -1,0 +1,120 @@
+"""What steps, rounds and hops take, as measured of one pair of pools."""
+
+from __future__ import annotations
+
+from collections import deque
+from statistics import median_low
+
+from coordinator.draft_plan import DraftFacts, RoundFacts
+from coordinator.policy.economics import Costs
+from coordinator.policy.recent import Recent
+
+FAST, SLOW = 0.15, 0.05
+REMEMBERED = 9
+"""Round trips to the draft that the usual one is taken from."""
+ASSUMED_ROW = 0.02
+"""What a row adds to a step, as a part of it, while that is not known."""
+SOON = 0.12
+"""A round that comes within this part of a step still finds the others of its batch."""
+
+
+class PoolTimes:
+    """Seconds, all at the present load; fed by all generations."""
+
+    def __init__(self) -> None:
+        self._step = Recent(FAST)
+        """Model time of a step, the generation's own draft tokens taken off."""
+        self._hop = Recent(FAST)
+        self._queue = Recent(FAST)
+        self._late_queue = Recent(FAST)
+        self._plain = Recent(FAST)
+        self._plain_over_model = Recent(SLOW)
+        self._price = Recent(FAST)
+        self._batch = Recent(FAST)
+        self._output = Recent(SLOW)
+        self._token = Recent(FAST)
+        self._draft_row = Recent(SLOW)
+        self._round_trips: deque[float] = deque(maxlen=REMEMBERED)
+
+    @property
+    def known(self) -> bool:
+        """Target and draft have been seen at work."""
+        return self._hop.known and self._token.known and bool(self._round_trips)
+
+    @property
+    def draft_known(self) -> bool:
+        """The draft has been seen at work."""
+        return self._token.known
+
+    @property
+    def batch_size(self) -> float:
+        """Generations that share a forward of the target."""
+        return self._batch.value(1.0)
+
+    @property
+    def row_s(self) -> float:
+        """What a draft token adds to a verification."""
+        step_s = self._step.value(0.0)
+        price = self._price.value(0.0)
+        if price <= 0.0:
+            return ASSUMED_ROW * step_s
+        return price * step_s / (self.batch_size * max(1.0, self._output.value(1.0)))
+
+    @property
+    def plain_s(self) -> float:
+        """A step of the target decoding alone, in a run."""
+        return self._step.value(0.0) * self._plain_over_model.value(1.02)
+
+    @property
+    def token_s(self) -> float:
+        """The draft's next token, queueing included."""
+        return self._token.value(0.0)
+
+    @property
+    def round_trip_s(self) -> float:
+        """To the draft and back, drafting apart."""
+        return median_low(self._round_trips) if self._round_trips else 0.0
+
+    def costs(self) -> Costs:
+        """What rounds cost now."""
+        price, batch = self._price.value(0.0), self.batch_size
+        verify_s = self._step.value(0.0) + self._hop.value(0.0) + self._queue.value(0.0)
+        return Costs(
+            verify_s=max(verify_s, self.plain_s),
+            row_s=self.row_s,
+            plain_s=self.plain_s,
+            token_s=self.token_s,
+            round_trip_s=self.round_trip_s,
+            late_s=self._late_s,
+            soon_s=SOON * self._step.value(0.0),
+            others_price=price * (batch - 1.0) / batch,
+        )
+
+    @property
+    def _late_s(self) -> float:
+        """A round that misses the step of its batch waits for the next one, half a step on the
+        average. Measured only where it is more: once a batch has fallen apart, nobody is late."""
+        apart = (1.0 - 1.0 / max(1.0, self.batch_size)) * self._step.value(0.0) / 2
+        return max(apart, self._late_queue.value(0.0) - self._queue.value(0.0))
+
+    def round(self, facts: RoundFacts) -> None:
+        """A round was decided."""
+        self._batch.add(facts.batch_size)
+        self._output.add(facts.output)
+        self._price.add(facts.price)
+        step_s = max(0.0, facts.model_s - self.row_s * facts.drafted)
+        self._step.add(step_s)
+        if facts.in_run:
+            if facts.model_s > 0.0:
+                self._plain_over_model.add(facts.verify_s / facts.model_s)
+            return
+        self._hop.add(max(0.0, facts.verify_s - facts.model_s - facts.queue_s))
+        late = facts.wait_s > SOON * facts.model_s
+        (self._late_queue if late else self._queue).add(facts.queue_s)
+
+    def drafted(self, facts: DraftFacts) -> None:
+        """A proposal came."""
+        if facts.steps:
+            self._token.add((facts.model_s + facts.queue_s) / facts.steps)
+        if facts.round_trip_s is not None:
+            self._round_trips.append(max(0.0, facts.round_trip_s))

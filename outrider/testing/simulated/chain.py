@@ -1,0 +1,58 @@
+"""Whether drafted tokens are what the target will choose, decided by chance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+HITS = (0.16, 0.12, 0.065, 0.065)
+"""How often the draft's second, third, … choice is the target's token when its first is not."""
+
+
+class Chain:
+    """Drafted tokens from a place of the output on, each right or wrong."""
+
+    def __init__(self, base: int, acceptance: Callable[[int], float], chance: Random) -> None:
+        """`acceptance` gives, by place, how likely the draft's token is right there."""
+        self.base = base
+        self.drawn = 0
+        """Tokens that the draft has drawn."""
+        self.arrived = 0
+        """Tokens that the coordinator has."""
+        self.branches: dict[tuple[int, int], Chain] = {}
+        """By place and rank of the alternative."""
+        self._acceptance = acceptance
+        self._chance = chance
+        self._right: dict[int, bool] = {}
+        self._correction: dict[int, int | None] = {}
+
+    def right(self, place: int) -> bool:
+        """The draft's token at that place of the output is the target's."""
+        if place not in self._right:
+            self._right[place] = self._chance.random() < self._acceptance(place)
+        return self._right[place]
+
+    def skip(self, place: int) -> None:
+        """The draft was told the token before it drew one."""
+        self._right[place] = True
+
+    def correction(self, place: int) -> Chain | None:
+        """The branch that begins with the target's token at a place where the draft is wrong."""
+        if place not in self._correction:
+            self._correction[place] = self._rank()
+        rank = self._correction[place]
+        return None if rank is None else self.branches.get((place, rank))
+
+    def branch(self, place: int, rank: int) -> Chain:
+        """Begins a branch: its tokens follow the guess at `place`."""
+        branch = Chain(place + 1, self._acceptance, self._chance)
+        self.branches[place, rank] = branch
+        return branch
+
+    def _rank(self) -> int | None:
+        draw = self._chance.random()
+        for rank, share in enumerate(HITS):
+            draw -= share
+            if draw < 0:
+                return rank
+        return None

@@ -1,0 +1,183 @@
+"""A draft that goes on by itself, for all generations in shared steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from coordinator.draft_plan import DraftFacts, DraftPlan
+from outrider.testing.simulated.chain import HITS, Chain
+from outrider.testing.simulated.clock import Process, Signal, VirtualClock, Wait
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What one message brings: chains with the tokens drawn of each, the main one first."""
+
+    chains: list[tuple[Chain, int]]
+    facts: DraftFacts
+
+
+@dataclass(slots=True)
+class Work:
+    """What the draft does for one generation."""
+
+    deliver: Callable[[Delivery], None]
+    new_chain: Callable[[int], Chain]
+    chain: Chain | None = None
+    committed: int = 0
+    together_until: int = 0
+    until: int = 0
+    branches: int = 0
+    branch_length: int = 0
+    acceptance: float = 0.0
+    growing: list[Chain] = field(default_factory=list)
+    tokens: int = 0
+    steps: int = 0
+    model_s: float = 0.0
+    queue_s: float = 0.0
+    since: float = 0.0
+    asked: float | None = None
+
+    @property
+    def at(self) -> int:
+        """The place of the next token."""
+        return self.chain.base + self.chain.drawn if self.chain else self.committed
+
+    @property
+    def rows(self) -> int:
+        """Rows of its next step."""
+        return (self.at < self.until) + len(self.growing)
+
+
+@dataclass
+class SimulatedDraft:
+    """Drafts for many generations; `round_trip_s` is the way to the coordinator and back."""
+
+    clock: VirtualClock
+    step_s: float = 0.004
+    row_s: float = 0.0001
+    round_trip_s: float = 0.0
+    message_s: float = 0.0003
+    _works: list[Work] = field(default_factory=list)
+    _came: Signal = field(default_factory=Signal)
+
+    def __post_init__(self) -> None:
+        self.clock.start(self._serve())
+
+    def open(self, deliver: Callable[[Delivery], None], new_chain: Callable[[int], Chain]) -> Work:
+        """A new generation."""
+        work = Work(deliver, new_chain)
+        self._works.append(work)
+        return work
+
+    def close(self, work: Work) -> None:
+        """It has ended."""
+        self._works.remove(work)
+
+    def commit(self, work: Work, committed: int, plan: DraftPlan) -> None:
+        """Sends what is committed, and how far to go."""
+        sent = self.clock.now
+        self.clock.later(
+            self.round_trip_s / 2 + self.message_s, lambda: self._begin(work, committed, plan, sent)
+        )
+
+    def _begin(self, work: Work, committed: int, plan: DraftPlan, sent: float) -> None:
+        work.committed = committed
+        work.together_until = committed + max(1, plan.draft_length)
+        work.until = committed + plan.draft_length + plan.ahead
+        work.branches, work.branch_length = plan.branches, plan.branch_length
+        work.acceptance = plan.acceptance or 0.5
+        work.growing = []
+        chain = work.chain
+        while chain is not None:
+            wrong = self._first_wrong(chain, committed)
+            if wrong is None:
+                break
+            chain = chain.correction(wrong)
+        if chain is None:
+            chain = work.new_chain(committed)
+            work.asked = sent
+        behind = committed - chain.base - chain.drawn
+        if behind > 0:
+            for place in range(chain.base + chain.drawn, committed):
+                chain.skip(place)
+            chain.drawn += behind
+            work.asked = sent
+        work.chain = chain
+        work.since = self.clock.now
+        work.tokens = work.steps = 0
+        work.model_s = work.queue_s = 0.0
+        self._came.fire()
+
+    @staticmethod
+    def _first_wrong(chain: Chain, committed: int) -> int | None:
+        for place in range(chain.base, min(committed, chain.base + chain.drawn)):
+            if not chain.right(place):
+                return place
+        return None
+
+    def _serve(self) -> Process:
+        while True:
+            active = [work for work in self._works if work.rows]
+            if not active:
+                yield Wait(signal=self._came)
+                continue
+            for work in active:
+                work.queue_s += self.clock.now - work.since
+            chains = [(work, work.chain) for work in active]
+            step_s = self.step_s + self.row_s * (sum(work.rows for work in active) - 1)
+            yield Wait(step_s)
+            for work, chain in chains:
+                if chain is not None and work.chain is chain:
+                    self._step(work, chain, step_s)
+
+    def _step(self, work: Work, chain: Chain, step_s: float) -> None:
+        work.steps += 1
+        work.model_s += step_s
+        work.since = self.clock.now
+        if work.at < work.until:
+            chain.right(work.at)
+            chain.drawn += 1
+            work.tokens += 1
+        for branch in work.growing:
+            branch.drawn += 1
+            work.tokens += 1
+        grown = work.growing
+        work.growing = [one for one in grown if one.drawn < work.branch_length]
+        if work.at < work.together_until:
+            return
+        if not chain.branches and work.branches and work.branch_length:
+            work.growing = self._branch(work, chain)
+        facts = DraftFacts(
+            tokens=work.tokens,
+            steps=work.steps,
+            model_s=work.model_s,
+            queue_s=work.queue_s,
+            round_trip_s=None
+            if work.asked is None
+            else self.clock.now
+            - work.asked
+            + self.round_trip_s / 2
+            + self.message_s
+            - work.model_s
+            - work.queue_s,
+        )
+        work.asked = None
+        delivery = Delivery([(chain, chain.drawn), *((one, one.drawn) for one in grown)], facts)
+        work.tokens = work.steps = 0
+        work.model_s = work.queue_s = 0.0
+        self.clock.later(self.round_trip_s / 2 + self.message_s, lambda: work.deliver(delivery))
+
+    @staticmethod
+    def _branch(work: Work, chain: Chain) -> list[Chain]:
+        places = range(work.committed, work.together_until)
+        ranked = sorted(
+            (
+                (work.acceptance ** (place - work.committed) * share, place, rank)
+                for place in places
+                for rank, share in enumerate(HITS)
+            ),
+            reverse=True,
+        )
+        return [chain.branch(place, rank) for _, place, rank in ranked[: work.branches]]
