@@ -19,6 +19,7 @@ from outrider.testing.exactness.network import network_decoder
 from outrider.testing.exactness.stages import Stages
 from outrider.testing.exactness.tables import random_pair
 from outrider.testing.scripted import ScriptedModel
+from outrider.v1 import common_pb2
 
 # The draft is much like the target, so that rounds are long and all places in one are seen.
 PAIR = random_pair(seed=1, likeness=0.8)
@@ -46,6 +47,16 @@ MODES = {
 def test_transitions_through_the_network(mode: str, seeds: str) -> None:
     with network_decoder(PAIR, cut=CandidateCut(candidates=4)) as decoder:
         experiment = Transitions(PAIR, decoder, MODES[mode], seeds=SEEDS[seeds])
+        assert Stages().passes(experiment)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("seeds", SEEDS)
+def test_coupled_transitions_through_the_network(seeds: str) -> None:
+    coupled = common_pb2.VERIFICATION_COUPLED
+    with network_decoder(PAIR, verification=coupled) as decoder:
+        experiment = Transitions(PAIR, decoder, MODES["together"], seeds=SEEDS[seeds])
         assert Stages().passes(experiment)
 
 

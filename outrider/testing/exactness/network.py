@@ -38,6 +38,7 @@ class NetworkDecoder:
     cluster: Cluster
     loop: asyncio.AbstractEventLoop
     draft_lengths: Sequence[int] = (4, 1, 6, 2, 3)
+    verification: common_pb2.Verification.ValueType = common_pb2.VERIFICATION_REJECTION
 
     def __call__(self, requests: Sequence[Request]) -> Iterator[Sequence[Round]]:
         """All requests, a bounded number of them at once."""
@@ -50,7 +51,9 @@ class NetworkDecoder:
         async def decode(number: int, request: Request) -> Sequence[Round]:
             async with gate:
                 draft_length = self.draft_lengths[number % len(self.draft_lengths)]
-                output = await self.cluster.generate(_message(request, draft_length))
+                message = _message(request, draft_length)
+                message.sampling.verification = self.verification
+                output = await self.cluster.generate(message)
                 return _rounds(output, request.max_new_tokens, draft_length)
 
         return await asyncio.gather(
@@ -64,6 +67,7 @@ def network_decoder(
     *,
     draft: Model | None = None,
     cut: CandidateCut | None = None,
+    verification: common_pb2.Verification.ValueType = common_pb2.VERIFICATION_REJECTION,
     **settings: Any,
 ) -> Iterator[NetworkDecoder]:
     """A decoder over services that serve a pair of tables; they run in a thread of their own.
@@ -87,7 +91,7 @@ def network_decoder(
 
     try:
         cluster = asyncio.run_coroutine_threadsafe(enter(), loop).result()
-        yield NetworkDecoder(cluster, loop)
+        yield NetworkDecoder(cluster, loop, verification=verification)
     finally:
         asyncio.run_coroutine_threadsafe(stack.aclose(), loop).result()
         loop.call_soon_threadsafe(loop.stop)
