@@ -67,16 +67,14 @@ class Drafting:
 
     async def proposal(self) -> Proposal:
         """The draft tokens of the next round; waits for them as long as the policy says."""
-        wanted = self.plan.draft_length
-        if not wanted:
+        if not self.plan.draft_length:
             return Proposal(missed=self.missing)
         reported = self._intake.time
-        wait_s = await self._wait(wanted)
-        tokens = self._tree.chain(wanted)
+        wait_s = await self._wait(self.plan.draft_length + self._cover)
+        tokens = self._tree.chain(self.plan.draft_length)
         covered = self._tree.depth > len(tokens) > 0
         return Proposal(
             tokens,
-            # Where a draft token lies ready, a draw by the target would waste it.
             want_bonus=self._terms.bonus_free or not covered,
             wait_s=wait_s,
             draft=(self._intake.time - reported).within(wait_s),
@@ -104,11 +102,19 @@ class Drafting:
         statistics.stale_proposals = self._intake.stale_proposals
         statistics.draft_ms = self._intake.time.model_s * MS_PER_S
 
+    @property
+    def _cover(self) -> int:
+        """1 where a draft token behind those to verify is worth having: a bonus drawn in its place
+        would, as likely as not, cut off all that was drafted ahead."""
+        return 1 if self.plan.ahead and not self._terms.bonus_free else 0
+
     def _choose(self, *, offset: int, room: int) -> None:
         room = max(0, room)
         ready = self._session.ready
         self.missing = room > 0 and not ready
-        plan = self._policy.plan(offset=offset, room=room, draft_ready=ready)
+        plan = self._policy.plan(
+            offset=offset, room=room, draft_ready=ready, ready=self._tree.depth
+        )
         length = min(plan.draft_length, room)
         self.plan = replace(plan, draft_length=length, ahead=min(plan.ahead, room - length))
 
