@@ -15,6 +15,7 @@ from benchmarks.results import Row
 from benchmarks.subject import EMBEDDED, Subject
 from outrider.engine.sampling_options import SamplingOptions
 from target_service.draft_check import ProposedToken
+from target_service.judgement import Rule
 
 GENERATIONS = 8
 CONTEXT = 200
@@ -36,10 +37,13 @@ def measure(
 
 @asynccontextmanager
 async def pending_rounds(
-    engine: Engine, corpus: Corpus, options: SamplingOptions | None = None
+    engine: Engine,
+    corpus: Corpus,
+    options: SamplingOptions | None = None,
+    rule: Rule = Rule.REJECTION,
 ) -> AsyncIterator[Rounds]:
     """GENERATIONS generations that have read CONTEXT ids, and draft tokens for each."""
-    async with engine.generations(GENERATIONS, options) as generations:
+    async with engine.generations(GENERATIONS, options, rule) as generations:
         rounds = []
         for generation in generations:
             text = corpus.take(CONTEXT + 1 + DRAFT_LENGTH)

@@ -25,6 +25,7 @@ from outrider.v1 import common_pb2
 from outrider.worker.binding import Binding, bound_handle
 from outrider.worker.runtime import Runtime
 from target_service.draft_check import ProposedToken
+from target_service.judgement import Rule
 from target_service.verification import VerdictResult, VerifyJob, VerifyTerms
 
 SEED = 1
@@ -105,21 +106,30 @@ class Engine:
         self.loaded = loaded
 
     @asynccontextmanager
-    async def generation(self, options: SamplingOptions | None = None) -> AsyncIterator[Generation]:
+    async def generation(
+        self, options: SamplingOptions | None = None, rule: Rule = Rule.REJECTION
+    ) -> AsyncIterator[Generation]:
         """A new generation; its state is given back at the end."""
         terms = VerifyTerms(
-            options=options or SamplingOptions(), seed=SEED, choice_index=0, prompt_length=1
+            options=options or SamplingOptions(),
+            seed=SEED,
+            choice_index=0,
+            prompt_length=1,
+            rule=rule,
         )
         async with bound_handle(self.runtime, common_pb2.KvHandle(), scope=b"") as binding:
             yield Generation(self.runtime, binding, terms)
 
     @asynccontextmanager
     async def generations(
-        self, count: int, options: SamplingOptions | None = None
+        self, count: int, options: SamplingOptions | None = None, rule: Rule = Rule.REJECTION
     ) -> AsyncIterator[list[Generation]]:
         """Several at once."""
         async with AsyncExitStack() as stack:
-            yield [await stack.enter_async_context(self.generation(options)) for _ in range(count)]
+            yield [
+                await stack.enter_async_context(self.generation(options, rule))
+                for _ in range(count)
+            ]
 
 
 @asynccontextmanager

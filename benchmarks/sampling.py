@@ -17,6 +17,7 @@ from benchmarks.subject import EMBEDDED, Subject
 from benchmarks.ways import synchronous
 from outrider.v1 import common_pb2
 from outrider.worker.sampling import sampling_options
+from target_service.messages import rule_of
 
 DRAFT_LENGTH = 4
 OUTPUT_TOKENS = 64
@@ -28,6 +29,9 @@ SAMPLINGS = {
     "top_p": common_pb2.SamplingParams(temperature=0.8, top_p=0.95),
     "top_k_top_p_min_p": common_pb2.SamplingParams(
         temperature=0.8, top_k=50, top_p=0.95, min_p=0.02
+    ),
+    "coupled": common_pb2.SamplingParams(
+        temperature=1.0, verification=common_pb2.VERIFICATION_COUPLED
     ),
 }
 
@@ -73,7 +77,8 @@ async def _measure_batch(
     async with running_engine(subject) as engine:
         for kind in kinds:
             sampling_ms, share = [], []
-            async with pending_rounds(engine, corpus, sampling_options(SAMPLINGS[kind])) as rounds:
+            options, rule = sampling_options(SAMPLINGS[kind]), rule_of(SAMPLINGS[kind].verification)
+            async with pending_rounds(engine, corpus, options, rule) as rounds:
                 for _ in range(WARM_UPS + runs):
                     timings = [timed.done.timings for timed in await together(rounds)]
                     # Those that missed the first forward shared a second one.

@@ -1,9 +1,10 @@
-"""From the contract's draft tokens to the verifier's plain values."""
+"""From the contract's draft tokens and rules to the verifier's plain values."""
 
 from __future__ import annotations
 
 from outrider.v1 import common_pb2
 from target_service.draft_check import CutLaw, PointMass, ProposedToken
+from target_service.judgement import Rule
 
 
 def proposed_token(message: common_pb2.DraftToken) -> ProposedToken:
@@ -16,3 +17,8 @@ def proposed_token(message: common_pb2.DraftToken) -> ProposedToken:
             return ProposedToken(message.token_id, PointMass())
         case _:
             return ProposedToken(message.token_id, None)
+
+
+def rule_of(verification: common_pb2.Verification.ValueType) -> Rule:
+    """The rule of a stream: REJECTION unless it says COUPLED."""
+    return Rule.COUPLED if verification == common_pb2.VERIFICATION_COUPLED else Rule.REJECTION

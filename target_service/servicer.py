@@ -19,8 +19,7 @@ from outrider.worker.sampling import sampling_options
 from outrider.worker.slot import WorkerSlot
 from outrider.worker.stream import RoundHandler, RoundStream
 from target_service.decoding_run import DecodingRun, EndRun, RaiseLimit, until_length
-from target_service.judgement import Rule
-from target_service.messages import proposed_token
+from target_service.messages import proposed_token, rule_of
 from target_service.verification import VerdictResult, VerifyJob, VerifyTerms
 
 TargetRuntime = Runtime[VerifyJob, VerdictResult | StateLost]
@@ -177,9 +176,5 @@ def _terms(message: target_pb2.VerifyOpen, runtime: TargetRuntime) -> VerifyTerm
         seed=message.sampling.seed,
         choice_index=message.choice_index,
         prompt_length=message.prompt_length,
-        rule=_rule(message.sampling.verification),
+        rule=rule_of(message.sampling.verification),
     )
-
-
-def _rule(verification: common_pb2.Verification.ValueType) -> Rule:
-    return Rule.COUPLED if verification == common_pb2.VERIFICATION_COUPLED else Rule.REJECTION
