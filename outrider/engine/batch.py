@@ -18,7 +18,7 @@ from outrider.engine.prefill_slice import PrefillSlice
 from outrider.engine.room import Room
 from outrider.engine.schedule import schedule
 from outrider.engine.step_time import StepLoad, attended_by
-from outrider.engine.work import Recalled, Work
+from outrider.engine.work import Recalled, Rider, Work
 from outrider.errors import NumericalFailure, OutOfRange, PoolUnavailable
 
 JobT = TypeVar("JobT")
@@ -87,9 +87,10 @@ class Batch(Generic[ResultT]):
         parts = self._parts()
         if not parts:
             return None
-        load = _load(parts.values())
+        riders = self._riders(parts)
+        load = _load([*parts.values(), *(rider.chunk for rider in riders)])
         began = time.perf_counter()
-        if not self._forward(parts, began=began):
+        if not self._forward(parts, riders, began=began) or not load.tokens:
             return None
         return Step(load, time.perf_counter() - began, self._works.take_outputs())
 
@@ -168,23 +169,45 @@ class Batch(Generic[ResultT]):
         )
         prompts = [count for chunk, count in zip(pending, counts, strict=True) if not chunk.small]
         self._prompts_due = bool(prompts) and not any(prompts)
-        return {work: count for work, count in zip(works, counts, strict=True) if count}
+        return {
+            work: count for work, count in zip(works, counts, strict=True) if count or not work.left
+        }
 
-    def _forward(self, parts: dict[LiveWork[ResultT], Chunk], *, began: float) -> bool:
+    def _riders(self, parts: dict[LiveWork[ResultT], Chunk]) -> list[Rider]:
+        """Those of works whose chunk is read to its end now, as far as there is room."""
+        room = self._token_budget - sum(len(part.token_ids) for part in parts.values())
+        riders = []
+        for work, part in parts.items():
+            for rider in work.riders if len(part.token_ids) == work.left else ():
+                count = len(rider.chunk.token_ids)
+                if count <= room and self._room.carries(rider.chunk.sequence, count):
+                    riders.append(rider)
+                    room -= count
+        return riders
+
+    def _forward(
+        self, parts: dict[LiveWork[ResultT], Chunk], riders: SequenceOf[Rider], *, began: float
+    ) -> bool:
+        chunks = [*parts.values(), *(rider.chunk for rider in riders)]
         try:
-            rows = self._model.forward(list(parts.values()))
+            rows = self._model.forward(chunks)
             sound = _sound(rows)
         except Exception as error:
             if isinstance(error, torch.AcceleratorError):
                 # Raises again if the device is lost for good, which ends the thread.
                 torch.accelerator.synchronize()
             failure = reported(error)
+            for rider in riders:
+                rider.chunk.sequence.discard()
             for work in parts:
                 self._spoilt(work, failure)
             return False
         ended = time.perf_counter()
         self.forwards += 1
-        for (work, part), part_rows, count in zip(parts.items(), rows, sound, strict=True):
+        ridden = zip(rows[len(parts) :], sound[len(parts) :], strict=True)
+        for rider, (rider_rows, count) in zip(riders, ridden, strict=True):
+            rider.rows = rider_rows[:count]
+        for (work, part), part_rows, count in zip(parts.items(), rows, sound, strict=False):
             work.served = self.forwards
             if work.stream:
                 self._served[work.stream] = self.forwards

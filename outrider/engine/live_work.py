@@ -14,7 +14,7 @@ import torch
 from outrider.engine.model import Chunk, Sequence
 from outrider.engine.schedule import SMALL_TOKENS, Pending
 from outrider.engine.ticket import AnswersTo, Done, RoundTimings
-from outrider.engine.work import Answer, Work
+from outrider.engine.work import Answer, Rider, Together, Work
 
 JobT = TypeVar("JobT")
 ResultT = TypeVar("ResultT")
@@ -54,6 +54,8 @@ class LiveWork(Generic[ResultT]):
         self._start: Callable[[], Work[ResultT]] = partial(start, submission.job)
         self._work: Work[ResultT] | None = None
         self._pending: Chunk | None = None
+        self.riders: SequenceOf[Rider] = ()
+        """What may share the forward that reads the last of the pending chunk."""
         self._read = 0
         self._sought: list[bytes] | None = None
         self._final_length = 0
@@ -179,12 +181,12 @@ class LiveWork(Generic[ResultT]):
             raise RuntimeError("this work has not been started")
         return self._work
 
-    def _next(self) -> Chunk | Answer[ResultT]:
+    def _next(self) -> Chunk | Together | Answer[ResultT]:
         return next(self._generator)
 
-    def _run(self, advance: Callable[[], Chunk | Answer[ResultT]]) -> None:
+    def _run(self, advance: Callable[[], Chunk | Together | Answer[ResultT]]) -> None:
         since = time.perf_counter()
-        self._pending, self._read, self._sought = None, 0, None
+        self._pending, self.riders, self._read, self._sought = None, (), 0, None
         try:
             while isinstance(step := advance(), Answer):
                 since = self._answer(step.result, since=since)
@@ -192,12 +194,13 @@ class LiveWork(Generic[ResultT]):
         except StopIteration as end:
             self._answer(end.value, since=since, last=True)
             return
-        if not 0 <= step.rows <= len(step.token_ids) > 0:
+        chunk, riders = (step.chunk, step.riders) if isinstance(step, Together) else (step, ())
+        if not 0 <= chunk.rows <= len(chunk.token_ids) or not (chunk.token_ids or riders):
             raise ValueError("a chunk needs a token, and no more rows than tokens")
-        self._pending = step
+        self._pending, self.riders = chunk, riders
         # Ids before a chunk may be a draft that is rolled back, unless the chunk has final ones.
-        if step.final:
-            self._final_length = len(step.sequence.prefix) + step.final
+        if chunk.final:
+            self._final_length = len(chunk.sequence.prefix) + chunk.final
         self._sampling_s += time.perf_counter() - since
 
     def _answer(self, result: ResultT, *, since: float, last: bool = False) -> float:

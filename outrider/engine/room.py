@@ -71,6 +71,14 @@ class Room:
             else:
                 return True
 
+    def carries(self, sequence: Sequence, tokens: int) -> bool:
+        """Blocks for the next tokens of a rider, if nobody else is in need of them."""
+        spare = self._pool.available - self._kept
+        if self._line or sequence.preempted or sequence.blocks_needed(tokens) > spare:
+            return False
+        sequence.reserve(tokens)
+        return True
+
     def _fits(self, work: LiveWork[Any]) -> bool:
         sequence, spare = work.sequence, self._pool.available - self._kept
         needed = sequence.blocks_needed(work.left)
