@@ -3,86 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from collections.abc import Sequence as SequenceOf
-from dataclasses import dataclass
+from contextlib import closing
+from functools import partial
 
 import structlog
 import torch
 
+from draft_service.branch_choice import Place
+from draft_service.branches import Branches
+from draft_service.draft_job import DraftJob, DraftResult, TreeTokens
 from draft_service.proposal import CandidateCut, DraftedToken, draw_token
 from draft_service.reach import Orders, Reach, taking_orders
 from outrider.engine.handles import HandleTable, StateLost
 from outrider.engine.model import Chunk, Model, Sequence
-from outrider.engine.sampling_options import SamplingOptions
-from outrider.engine.work import Answer, Recalled, Work
+from outrider.engine.work import Answer, Recalled, Together, Work
+from outrider.prefix import TokenPrefix
 
-Reading = Generator[Chunk, torch.Tensor, None]
+Reading = Generator[Chunk | Together, torch.Tensor, None]
+Answering = Generator[Chunk | Together | Answer[DraftResult], torch.Tensor, None]
+
+MOST_ALTERNATIVES = 16
+"""More beside one token come true too seldom to be drafted on from."""
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class DraftTerms:
-    """What an Open fixes for all rounds of its stream.
-
-    `derived_seed` None: drafts are greedy, whatever the options say. Ids from
-    `vocabulary_size` on are never proposed; committed ids go up to `committed_vocabulary_size`,
-    the target's, which may be more than the draft's model knows.
-    """
-
-    options: SamplingOptions
-    derived_seed: int | None
-    prompt_length: int
-    vocabulary_size: int
-    committed_vocabulary_size: int
-
-
-@dataclass(frozen=True, slots=True)
-class DraftJob:
-    """One round: the tokens committed after `base_length`, and how far to draft.
-
-    `drafted_token_ids` were drafted below them in rounds before.
-    """
-
-    handle_id: str
-    owner: str
-    terms: DraftTerms
-    base_length: int
-    prefix_digest: int
-    committed_token_ids: SequenceOf[int]
-    drafted_token_ids: SequenceOf[int]
-    reach: Reach
-
-
-@dataclass(frozen=True, slots=True)
-class TreeToken:
-    """A drafted token and where it hangs.
-
-    Tokens of a job are numbered from 0, those drafted before first. `parent`: the number of the
-    one before it; None: it follows the ids that were committed when the job began.
-    """
-
-    token: DraftedToken
-    parent: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class DraftResult:
-    """Tokens in draw order, since the answer before.
-
-    `kept_length` is how many leading ids have KV state now. `committed_digest`: of the ids that
-    were committed when the job began; None before the first token.
-    """
-
-    tokens: SequenceOf[TreeToken]
-    kept_length: int
-    committed_digest: int | None = None
 
 
 def draft(
     job: DraftJob, *, model: Model, handles: HandleTable, cut: CandidateCut
 ) -> Work[DraftResult | StateLost]:
-    """Reads what is committed and was drafted before, and drafts on, one token after the other.
+    """Reads what is committed and known, and drafts on, one token after the other.
 
     How many tokens there are, and how many in one answer, depends on lengths alone. The last one
     is not read by a forward: it comes back as a committed one if it is accepted. When a later
@@ -94,88 +43,142 @@ def draft(
         owner=job.owner,
         base_length=job.base_length,
         prefix_digest=job.prefix_digest,
-        following=[*job.committed_token_ids, *job.drafted_token_ids],
+        following=job.token_ids,
     ) as sequence:
         if isinstance(sequence, StateLost):
             return sequence
         with taking_orders(handles, owner=job.owner, reach=job.reach) as orders:
-            drafting = _Drafting(job, model=model, sequence=sequence, cut=cut)
+            drafting = Drafting(job, model=model, sequence=sequence, cut=cut)
             return (yield from drafting.run(orders))
 
 
-class _Drafting:
-    """One job's drafting: what is still to be read, and what is still to be answered."""
+class Drafting:
+    """One job's tokens: the chain, and side branches that share its forwards."""
 
     def __init__(
         self, job: DraftJob, *, model: Model, sequence: Sequence, cut: CandidateCut
     ) -> None:
+        """`sequence` has state of the first of the ids that are committed and known."""
         self._terms = job.terms
-        self._model = model
+        self._columns = model.columns
         self._sequence = sequence
         self._cut = cut
-        self._committed_length = job.base_length + len(job.committed_token_ids)
-        sequence.seal(self._committed_length)
-        ids = [*job.committed_token_ids, *job.drafted_token_ids]
-        self._length = job.base_length + len(ids)
-        self._unread = ids[len(sequence.prefix) - job.base_length :]
-        self._numbers = len(job.drafted_token_ids)
-        self._tokens: list[TreeToken] = []
+        self._first = job.committed_length
+        self._length = job.committed_length + len(job.known)
+        self._unread = job.token_ids[len(sequence.prefix) - job.base_length :]
+        self._places = [
+            Place(number - 1 if number else None, token.alternatives, set(token.guesses))
+            for number, token in enumerate(job.known)
+        ]
+        self._last = len(job.known) - 1 if job.known else None
+        self._tokens = TreeTokens(known=len(job.known))
+        self._branches = Branches(self._tokens, context_length=model.context_length)
+        self._branched_for: Reach | None = None
         self._committed_digest: int | None = None
+        sequence.seal(self._first)
 
     def run(self, orders: Orders) -> Work[DraftResult]:
         """Drafts as far as the orders let it at each moment."""
-        try:
-            if self._length >= orders.reach.until:
-                yield from self._read_committed()
-            while self._length < orders.reach.until:
-                yield from self._draft_one(orders)
-                if orders.reach.proposal_until <= self._length < orders.reach.until:
-                    yield Answer(self._result())
-        except Recalled:
-            self._sequence.rollback(len(self._sequence.prefix))
-        except Exception as error:
-            if self._committed_digest is None:
-                raise
-            log.warning("a draft ended early", error=type(error).__name__)
+        with closing(self._branches):
+            try:
+                yield from self._draft(orders)
+            except Recalled:
+                self._sequence.rollback(len(self._sequence.prefix))
+            except Exception as error:
+                if self._committed_digest is None:
+                    raise
+                log.warning("a draft ended early", error=type(error).__name__)
         return self._result()
 
-    def _read_committed(self) -> Reading:
-        if count := self._uncommitted_state:
-            yield Chunk(self._sequence, self._unread[:count], rows=0, final=count)
-
-    def _draft_one(self, orders: Orders) -> Reading:
-        """Reads all that is known and draws the next token, if that is still wanted then."""
-        if not self._unread:
-            last = self._sequence.prefix.token_ids[-1]
-            self._sequence.rollback(self._length - 1)
-            self._unread = [last]
-        rows = yield Chunk(self._sequence, self._unread, rows=1, final=self._uncommitted_state)
-        self._unread = []
+    def _draft(self, orders: Orders) -> Answering:
         if self._length >= orders.reach.until:
-            return
+            yield from self._read_known(orders.reach)
+        while self._length < orders.reach.until or self._branches:
+            yield from self._step(orders)
+            self._branch_out(orders.reach)
+            reach = orders.reach
+            more = self._length < reach.until or self._branches
+            if more and self._tokens and self._length >= reach.proposal_until:
+                yield Answer(self._result())
+
+    def _read_known(self, reach: Reach) -> Reading:
+        """Draws nothing: reads what is committed, and what branches are to begin from."""
+        wanted = max(self._first, self._length - 1) if reach.branches else self._first
+        if count := max(0, wanted - len(self._sequence.prefix)):
+            unread, self._unread = self._unread[:count], self._unread[count:]
+            yield Chunk(self._sequence, unread, rows=0, final=self._stateless)
+        self._branch_out(reach)
+
+    def _step(self, orders: Orders) -> Reading:
+        """A forward, and the tokens that are still wanted then."""
+        chunk = Chunk(self._sequence, (), rows=0)
+        if self._length < orders.reach.until:
+            chunk = self._all_unread()
+        riders = self._branches.riders
+        rows = yield Together(chunk, riders) if riders else chunk
+        reach = orders.reach
+        if chunk.rows and self._length < reach.until:
+            self._draw_next(rows[0], alternatives=_alternatives(reach))
+        self._branches.drop_before(reach.committed_length)
+        self._branches.grow(partial(self._draw, alternatives=_alternatives(reach)))
+
+    def _all_unread(self) -> Chunk:
+        """Everything without state; the last token once more where there is nothing else."""
+        if not self._unread:
+            self._unread = [self._sequence.prefix.token_ids[-1]]
+            self._sequence.rollback(self._length - 1)
+        unread, self._unread = self._unread, []
+        return Chunk(self._sequence, unread, rows=1, final=self._stateless)
+
+    def _draw_next(self, logits: torch.Tensor, *, alternatives: int) -> None:
+        """The next token of the chain."""
         prefix = self._sequence.prefix
         if self._committed_digest is None:
-            self._committed_digest = prefix.digest(self._committed_length)
-        token = draw_token(
-            rows[0],
+            self._committed_digest = prefix.digest(self._first)
+        token = self._draw(logits, prefix, alternatives=alternatives)
+        self._places.append(Place(self._last, token.alternatives))
+        self._last = self._tokens.add(token, parent=self._last)
+        self._unread = [token.token_id]
+        self._length += 1
+
+    def _draw(
+        self, logits: torch.Tensor, prefix: TokenPrefix, *, alternatives: int
+    ) -> DraftedToken:
+        return draw_token(
+            logits,
             self._terms.options,
-            columns=self._model.columns,
+            columns=self._columns,
             prefix=prefix,
             prompt_length=self._terms.prompt_length,
             derived_seed=self._terms.derived_seed,
             vocabulary_size=self._terms.vocabulary_size,
             cut=self._cut,
+            rule=self._terms.rule,
+            alternatives=alternatives,
         )
-        self._tokens.append(TreeToken(token, self._numbers - 1 if self._numbers else None))
-        self._unread = [token.token_id]
-        self._numbers += 1
-        self._length += 1
+
+    def _branch_out(self, reach: Reach) -> None:
+        """Begins a round's side branches, once all is drawn that it proposes."""
+        if reach is self._branched_for or self._length < reach.proposal_until:
+            return
+        self._branched_for = reach
+        start, end = reach.committed_length - self._first, reach.proposal_until - self._first
+        self._branches.open(
+            self._sequence,
+            self._places[start : max(start, end)],
+            first=reach.committed_length,
+            reach=reach,
+        )
 
     @property
-    def _uncommitted_state(self) -> int:
-        """Committed ids that have no state yet."""
-        return max(0, self._committed_length - len(self._sequence.prefix))
+    def _stateless(self) -> int:
+        """Committed ids without state."""
+        return max(0, self._first - len(self._sequence.prefix))
 
     def _result(self) -> DraftResult:
-        tokens, self._tokens = self._tokens, []
-        return DraftResult(tokens, len(self._sequence.prefix), self._committed_digest)
+        return DraftResult(self._tokens.take(), len(self._sequence.prefix), self._committed_digest)
+
+
+def _alternatives(reach: Reach) -> int:
+    """How many of them a token is to name."""
+    return min(reach.branches, MOST_ALTERNATIVES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from draft_service.drafting import DraftJob, DraftResult, DraftTerms, TreeToken
+from draft_service.draft_job import DraftJob, DraftResult, DraftTerms, TreeToken
 from draft_service.messages import token_message
 from draft_service.mirror import Mirror
 from draft_service.reach import EndDrafting, GoOn, Reach
@@ -60,10 +60,9 @@ class DraftHandler(
             self._mirror.clear()
         else:
             self._mirror.commit(length=reach.committed_length, digest=digest)
-        chain = self._mirror.chain
         self._first_round = message.number
         self._committed_length = reach.committed_length
-        self._names = [node.name for node in chain]
+        self._names = self._mirror.names
         return DraftJob(
             handle_id=binding.handle_id,
             owner=binding.owner,
@@ -71,7 +70,7 @@ class DraftHandler(
             base_length=message.base_length,
             prefix_digest=message.prefix_digest,
             committed_token_ids=list(message.committed_token_ids),
-            drafted_token_ids=[node.token_id for node in chain],
+            known=self._mirror.chain,
             reach=reach,
         )
 
@@ -136,7 +135,8 @@ class DraftHandler(
             else:
                 message.parent_node_id = parent
             self._names.append(name)
-            self._mirror.add(name, parent=parent, token_id=each.token.token_id)
+            message.guess = each.guess
+            self._mirror.add(name, each.token, parent=parent, guess=each.guess)
             messages.append(message)
         return messages
 
@@ -170,7 +170,14 @@ class DraftHandler(
             vocabulary_size=self._terms.committed_vocabulary_size,
             extra=until - committed_length,
         )
-        return Reach(committed_length, message.proposal_until_length or until, until)
+        return Reach(
+            committed_length,
+            proposal_until=message.proposal_until_length or until,
+            until=until,
+            branches=message.branches,
+            branch_length=message.branch_length,
+            acceptance=message.acceptance,
+        )
 
 
 def _committed_digest(message: draft_pb2.DraftRound) -> int | None:

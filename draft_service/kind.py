@@ -6,7 +6,8 @@ from functools import partial
 
 from grpc import aio
 
-from draft_service.drafting import DraftJob, DraftResult, draft
+from draft_service.draft_job import DraftJob, DraftResult
+from draft_service.drafting import draft
 from draft_service.handler import DraftRuntime
 from draft_service.proposal import CandidateCut
 from draft_service.servicer import DraftServicer

@@ -7,8 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
+from draft_service.draft_job import KnownToken
+from draft_service.proposal import DraftedToken
 from outrider.prefix import extend_digest
+
+_COMMITTED = DraftedToken(0)
 
 
 @dataclass(slots=True, eq=False)
@@ -16,7 +21,7 @@ class MirrorNode:
     """A drafted token that was sent. `length`, `digest`: of the ids up to it, itself included."""
 
     name: int
-    token_id: int
+    token: DraftedToken
     length: int
     digest: int
     drawn: MirrorNode | None = None
@@ -41,19 +46,21 @@ class Mirror:
         return self._root is None
 
     @property
-    def chain(self) -> list[MirrorNode]:
-        """The drawn tokens that follow the committed prefix."""
-        chain: list[MirrorNode] = []
-        node = self._root.drawn if self._root else None
-        while node is not None:
-            chain.append(node)
-            node = node.drawn
-        return chain
+    def names(self) -> list[int]:
+        """Those of the chain: the drawn tokens that follow the committed prefix."""
+        return [node.name for node in self._path[1:]]
+
+    @property
+    def chain(self) -> list[KnownToken]:
+        """Those tokens, and the guesses that were sent beside each."""
+        return [
+            KnownToken(node.token.token_id, node.token.alternatives, tuple(before.guesses))
+            for before, node in pairwise(self._path)
+        ]
 
     def goes_on(self, *, length: int, digest: int) -> bool:
         """Whether such a prefix ends in the committed one or on the chain that follows it."""
-        on_chain = [*([self._root] if self._root else ()), *self.chain]
-        return any(node.length == length and node.digest == digest for node in on_chain)
+        return any(node.length == length and node.digest == digest for node in self._path)
 
     def commit(self, *, length: int, digest: int) -> None:
         """That prefix is committed: what does not follow it is forgotten."""
@@ -61,22 +68,24 @@ class Mirror:
             (node for node in self._nodes() if node.length == length and node.digest == digest),
             None,
         )
-        self._root = root or MirrorNode(0, 0, length, digest)
+        self._root = root or MirrorNode(0, _COMMITTED, length, digest)
         self._by_name = {node.name: node for node in self._nodes()}
 
-    def add(self, name: int, *, parent: int | None, token_id: int, guess: bool = False) -> None:
-        """A token was sent; `parent` None: it follows the committed prefix.
+    def add(
+        self, name: int, token: DraftedToken, *, parent: int | None, guess: bool = False
+    ) -> None:
+        """A token was sent under that name; `parent` None: it follows the committed prefix.
 
         One whose parent is forgotten is not kept, nor one whose place is taken.
         """
         node = self._root if parent is None else self._by_name.get(parent)
         if node is None or (node.drawn is not None and not guess):
             return
-        digest = extend_digest(node.digest, token_id)
-        child = MirrorNode(name, token_id, node.length + 1, digest)
+        digest = extend_digest(node.digest, token.token_id)
+        child = MirrorNode(name, token, node.length + 1, digest)
         self._by_name[name] = child
         if guess:
-            node.guesses[token_id] = child
+            node.guesses[token.token_id] = child
         else:
             node.drawn = child
 
@@ -84,6 +93,16 @@ class Mirror:
         """Forgets everything."""
         self._root = None
         self._by_name.clear()
+
+    @property
+    def _path(self) -> list[MirrorNode]:
+        """The committed prefix and the chain that follows it."""
+        path: list[MirrorNode] = []
+        node = self._root
+        while node is not None:
+            path.append(node)
+            node = node.drawn
+        return path
 
     def _nodes(self) -> Iterator[MirrorNode]:
         heap = [self._root] if self._root else []

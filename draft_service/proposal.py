@@ -6,18 +6,29 @@ cutting before the draw costs acceptance and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 
 import torch
 
-from outrider.draft_law import MAX_CANDIDATES, MAX_WEIGHT, CutLaw
+from draft_service.alternatives import Alternative, coupled_alternatives, likely_alternatives
+from outrider.draft_law import MAX_CANDIDATES, MAX_WEIGHT, POINT_MASS, CutLaw, DraftLaw
 from outrider.engine.columns import Columns
+from outrider.engine.coupling import coupled_order
 from outrider.engine.leaders import leaders
 from outrider.engine.sampling_options import SamplingOptions
 from outrider.engine.shaping import target_probs
 from outrider.prefix import TokenPrefix
 from outrider.randomness import draw_word
+
+
+class DraftRule(Enum):
+    """How a draft token is chosen, where drafts are not greedy."""
+
+    DRAWN = auto()
+    """Drawn from the cut q by the derived seed."""
+    COUPLED = auto()
+    """The largest log q + g of the uncut q, g being the noise that the target shares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +48,14 @@ class CandidateCut:
 
 @dataclass(frozen=True, slots=True)
 class DraftedToken:
-    """A proposed token and what it was drawn from; a point mass when there are no weights."""
+    """A proposed token and what it was drawn from; `law` None: COUPLED needs none.
+
+    `alternatives` for its place, the likeliest first, if they were wanted.
+    """
 
     token_id: int
-    candidate_ids: Sequence[int] = ()
-    weights: Sequence[int] = ()
+    law: DraftLaw | None = POINT_MASS
+    alternatives: tuple[Alternative, ...] = field(default=(), compare=False)
 
 
 def draw_token(
@@ -54,29 +68,50 @@ def draw_token(
     derived_seed: int | None,
     vocabulary_size: int,
     cut: CandidateCut,
+    rule: DraftRule = DraftRule.DRAWN,
+    alternatives: int = 0,
 ) -> DraftedToken:
     """The token to follow `prefix`: prompt, output and draft tokens so far.
 
     `logits` [columns] are what the model says follows it. `derived_seed` is the seed of the
-    draft's own draws; None gives the most likely token, as a point mass. Ids from
-    `vocabulary_size` (the target's) on are never proposed. Raises NumericalFailure when `logits`
-    are no law: NaN, +inf, or nothing but -inf.
+    draft's own draws, or of the noise it shares; None gives the most likely token, as a point
+    mass. Ids from `vocabulary_size` (the target's) on are never proposed. `alternatives`: most
+    other tokens to be named beside it. Raises NumericalFailure when `logits` are no law: NaN,
+    +inf, or nothing but -inf.
     """
     columns = columns_below(columns, vocabulary_size)
-    draft_probs = target_probs(
-        logits[None, : len(columns)],
-        options,
-        columns=columns,
-        token_ids=prefix.token_ids,
-        draft_token_ids=(),
-        prompt_length=prompt_length,
-    )[0]
+
+    def shaped(options: SamplingOptions) -> torch.Tensor:
+        return target_probs(
+            logits[None, : len(columns)],
+            options,
+            columns=columns,
+            token_ids=prefix.token_ids,
+            draft_token_ids=(),
+            prompt_length=prompt_length,
+        )[0]
+
+    draft_probs, position = shaped(options), len(prefix)
     if options.greedy or derived_seed is None:
-        return DraftedToken(int(columns.token_ids(draft_probs.argmax())))
+        token_id = int(columns.token_ids(draft_probs.argmax()))
+        if alternatives and options.greedy:
+            draft_probs = shaped(replace(options, temperature=1.0))
+        others = likely_alternatives(draft_probs, token_id, columns=columns, count=alternatives)
+        return DraftedToken(token_id, POINT_MASS, others)
+    if rule is DraftRule.COUPLED:
+        order = coupled_order(
+            draft_probs,
+            columns=columns,
+            couple_seed=derived_seed,
+            position=position,
+            count=1 + alternatives,
+        )
+        return DraftedToken(order[0], None, coupled_alternatives(order))
     law = cut_law(draft_probs, columns=columns, cut=cut)
-    position = len(prefix)
     word = draw_word(derived_seed, position=position, digest=prefix.digest(position))
-    return DraftedToken(law.draw(word), law.token_ids, law.weights)
+    token_id = law.draw(word)
+    others = likely_alternatives(draft_probs, token_id, columns=columns, count=alternatives)
+    return DraftedToken(token_id, law, others)
 
 
 def cut_law(draft_probs: torch.Tensor, *, columns: Columns, cut: CandidateCut) -> CutLaw:

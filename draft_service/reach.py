@@ -14,12 +14,17 @@ class Reach:
     """Lengths in ids, prompt included.
 
     Tokens below `proposal_until` are given together, those from there on with each forward;
-    nothing is drafted from `until` on.
+    nothing is drafted from `until` on. `branches`: most side branches beside the tokens below
+    `proposal_until`, each with `branch_length` tokens below its first; `acceptance` says where
+    they are likely to be needed, 0 if that is not known.
     """
 
     committed_length: int
     proposal_until: int
     until: int
+    branches: int = 0
+    branch_length: int = 0
+    acceptance: float = 0.0
 
 
 @dataclass(slots=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
-from draft_service.drafting import DraftTerms
+from draft_service.draft_job import DraftTerms
 from draft_service.handler import DraftHandler, DraftRuntime
+from draft_service.proposal import DraftRule
 from outrider.errors import InvalidRequest
 from outrider.rpc.server import ServicerContext
-from outrider.v1 import draft_pb2, draft_pb2_grpc
+from outrider.v1 import common_pb2, draft_pb2, draft_pb2_grpc
 from outrider.worker.checks import check_open, first_message
 from outrider.worker.sampling import sampling_options
 from outrider.worker.slot import WorkerSlot
@@ -51,8 +52,10 @@ def _terms(message: draft_pb2.DraftOpen, runtime: DraftRuntime) -> DraftTerms:
     greedy = message.mode == draft_pb2.DRAFT_MODE_GREEDY
     if not greedy and not message.HasField("derived_seed"):
         raise InvalidRequest("open.derived_seed", "set unless drafts are greedy")
+    coupled = message.sampling.verification == common_pb2.VERIFICATION_COUPLED
     return DraftTerms(
         options=sampling_options(message.sampling),
+        rule=DraftRule.COUPLED if coupled else DraftRule.DRAWN,
         derived_seed=None if greedy else message.derived_seed,
         prompt_length=message.prompt_length,
         vocabulary_size=min(own_size, message.vocabulary_size or own_size),

@@ -94,9 +94,19 @@ def verify_round(
 
 
 def draft_round(
-    number: int, token_ids: Sequence[int], *, base: int = 0, until: int = 0
+    number: int,
+    token_ids: Sequence[int],
+    *,
+    base: int = 0,
+    until: int = 0,
+    proposal: int = 0,
+    branches: int = 0,
+    branch_length: int = 0,
 ) -> draft_pb2.DraftRequest:
-    """A Round whose committed sequence is `token_ids`, the first `base` of them as state."""
+    """A Round whose committed sequence is `token_ids`, the first `base` of them as state.
+
+    `proposal`: the length up to which tokens come together.
+    """
     return draft_pb2.DraftRequest(
         round=draft_pb2.DraftRound(
             number=number,
@@ -104,5 +114,8 @@ def draft_round(
             prefix_digest=TokenPrefix(token_ids).digest(base),
             committed_token_ids=token_ids[base:],
             draft_until_length=until,
+            proposal_until_length=proposal,
+            branches=branches,
+            branch_length=branch_length,
         )
     )

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from draft_service.proposal import CandidateCut, DraftedToken, columns_below, cut_law, draw_token
-from outrider.draft_law import CutLaw
+from outrider.draft_law import POINT_MASS, CutLaw
 from outrider.engine.columns import Columns
 from outrider.engine.sampling_options import SamplingOptions
 from outrider.errors import NumericalFailure
@@ -41,6 +41,11 @@ def drawn(
     )
 
 
+def law_of(token: DraftedToken) -> CutLaw:
+    assert isinstance(token.law, CutLaw)
+    return token.law
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 def test_the_token_comes_from_the_reported_integers(dtype):
     logits = LOGITS.to(dtype)
@@ -49,11 +54,12 @@ def test_the_token_comes_from_the_reported_integers(dtype):
         token = drawn(logits, prefix=prefix)
         position = len(prefix)
         word = draw_word(DRAFT_SEED, position=position, digest=prefix.digest(position))
-        number = below(word, sum(token.weights))
+        law = law_of(token)
+        number = below(word, sum(law.weights))
         # Looked up the long way: each candidate as often as its weight says.
         before = 0
         owners = []
-        for candidate, weight in zip(token.candidate_ids, token.weights, strict=True):
+        for candidate, weight in zip(law.token_ids, law.weights, strict=True):
             if before <= number < before + weight:
                 owners.append(candidate)
             before += weight
@@ -106,7 +112,7 @@ def test_greedy_drafts_are_point_masses_on_the_lowest_best_id(options, derived_s
     logits = torch.tensor([0.0, 2.0, 1.0, 2.0])
     token = drawn(logits, options, derived_seed=derived_seed)
     assert token == DraftedToken(1)
-    assert not token.weights
+    assert token.law is POINT_MASS
 
 
 @pytest.mark.parametrize("options", [SamplingOptions(), SamplingOptions(temperature=0.0)])
@@ -114,14 +120,15 @@ def test_ids_beyond_the_vocabulary_are_never_proposed(options):
     logits = torch.zeros(SIZE)
     logits[60:] = 30.0
     token = drawn(logits, options, vocabulary_size=60)
-    assert max((token.token_id, *token.candidate_ids)) < 60
+    assert token.token_id < 60
+    assert token.law is POINT_MASS or max(law_of(token).token_ids) < 60
 
 
 def test_a_subset_of_columns_gives_ids_not_columns():
     columns = Columns(1000, torch.tensor([3, 50, 700, 999]))
     token = drawn(torch.zeros(4), columns=columns, vocabulary_size=999, cut=CandidateCut(mass=1.0))
-    assert list(token.candidate_ids) == [3, 50, 700]
-    assert token.token_id in token.candidate_ids
+    assert list(law_of(token).token_ids) == [3, 50, 700]
+    assert token.token_id in law_of(token).token_ids
 
 
 @pytest.mark.parametrize(
@@ -170,7 +177,7 @@ def test_shaping_the_draft_as_the_target_raises_acceptance(temperature):
         return total / 64
 
     assert acceptance(temperature) > acceptance(1.0)
-    law = drawn(draft[0], SamplingOptions(temperature=temperature))
+    law = law_of(drawn(draft[0], SamplingOptions(temperature=temperature)))
     assert list(law.weights) == list(
         cut_law(
             (draft[0] / temperature).softmax(dim=0), columns=Columns(30), cut=CandidateCut()

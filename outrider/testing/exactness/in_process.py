@@ -173,8 +173,8 @@ class InProcessDecoder:
                 vocabulary_size=self.pair.vocabulary_size,
                 cut=self.cut,
             )
-            law = CutLaw(tuple(drafted.candidate_ids), tuple(drafted.weights))
-            self._laws[key] = law if law.weights else drafted.token_id
+            law = drafted.law
+            self._laws[key] = law if isinstance(law, CutLaw) else drafted.token_id
         return self._laws[key]
 
     def draft_options(self) -> SamplingOptions:
