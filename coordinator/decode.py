@@ -158,5 +158,7 @@ class DecodeLoop:
             # The first round read the prompt: its time says nothing of those to come.
             self._drafting.decided(facts)
         self._drafting.chosen(steps[facts.drafted :])
-        if cut.finish_reason is None and self._target.half_used(len(self._prefix)):
+        if cut.finish_reason is not None:
+            self._tree.clear()
+        elif self._target.half_used(len(self._prefix)):
             self._drafting.go_on(offset=self._offset)

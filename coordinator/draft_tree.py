@@ -170,6 +170,11 @@ class DraftTree:
             self._root = child
         return steps
 
+    def clear(self) -> None:
+        """Drops all tokens: the output has ended."""
+        self._drop(self._root.children)
+        self._root = _Node(common_pb2.DraftToken(), len(self._prefix))
+
     def cut_off(self) -> None:
         """The draft stream is over: node ids and round numbers mean nothing any more.
 
