@@ -88,7 +88,9 @@ def test_the_chain_is_always_that_of_the_naive_tree(data: st.DataObject) -> None
     tree, naive, draft, number = DraftTree(prefix), NaiveTree(), Draft(), 0
     for _ in range(data.draw(st.integers(5, 60))):
         step = data.draw(
-            st.sampled_from("round draft draft draft answer arrive arrive output lose".split())
+            st.sampled_from(
+                ["round", "draft", "draft", "draft", "answer", "arrive", "arrive", "output", "lose"]
+            )
         )
         if step == "round":
             number += 1
