@@ -42,9 +42,11 @@ def judge(
     choices = coupled_choices(
         target_probs, columns=columns, couple_seed=couple_seed, position=position
     )
-    for place, (draft, choice) in enumerate(zip(drafts, choices, strict=False)):
-        if draft.token_id != choice:
-            return Judgement(place, choices[: place + 1])
+    output: list[int] = []
+    for place, choice in enumerate(choices):
+        output.append(choice)
+        if place == len(drafts) or drafts[place].token_id != choice:
+            return Judgement(place, output)
         if choice in stop_token_ids:
-            return Judgement(place + 1, choices[: place + 1])
-    return Judgement(min(len(drafts), len(choices)), choices)
+            break
+    return Judgement(len(output), output)

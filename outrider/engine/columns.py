@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from outrider.engine.token_hash import token_hashes
+
 
 class Columns:
     """All ids below a size, or a rising subset of them (a draft head over frequent tokens)."""
@@ -12,6 +14,7 @@ class Columns:
         """`subset`: int64 [n], rising ids below `size`; None means every id."""
         self.size = size
         self.subset = subset
+        self._hashes: torch.Tensor | None = None
 
     def __len__(self) -> int:
         return self.size if self.subset is None else int(self.subset.numel())
@@ -19,6 +22,13 @@ class Columns:
     def token_ids(self, columns: torch.Tensor) -> torch.Tensor:
         """Column indices, any shape → token ids, same shape."""
         return columns if self.subset is None else self.subset[columns]
+
+    def hashes(self, device: torch.device) -> torch.Tensor:
+        """The `token_hashes` of all columns: int64 [columns], on that device. Kept."""
+        if self._hashes is None or self._hashes.device != device:
+            columns = torch.arange(len(self), device=device)
+            self._hashes = token_hashes(self.token_ids(columns))
+        return self._hashes
 
     def find(self, token_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Token ids [n] → (column indices [m], which of the n have a column: bool [n])."""

@@ -12,13 +12,14 @@ left; those are scored one by one, as the definition says, on any device alike.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 import torch
 
 from outrider.engine.columns import Columns
 from outrider.engine.leaders import leading
-from outrider.randomness import GOLDEN, MASK, gumbel, mix, token_word
+from outrider.engine.token_hash import token_words
+from outrider.randomness import MASK, gumbel, token_word
 
 _LEADERS = 256
 # Covers the rounding of both sides in float32.
@@ -27,68 +28,47 @@ _SLACK = 1.0001
 
 def coupled_choices(
     probs: torch.Tensor, *, columns: Columns, couple_seed: int, position: int
-) -> list[int]:
-    """The token id that each row chooses; `probs` is [rows, columns], row j at `position` + j."""
-    orders = _orders(probs, columns=columns, couple_seed=couple_seed, position=position, count=1)
-    return [order[0] for order in orders]
+) -> Iterator[int]:
+    """The token id that each row of `probs` [rows, columns] chooses, row j at `position` + j.
+
+    A row is looked at when its choice is asked for: behind the first difference none is.
+    """
+    for place, row in enumerate(probs, start=position):
+        order = coupled_order(row, columns=columns, couple_seed=couple_seed, position=place)
+        yield order[0]
 
 
 def coupled_order(
-    probs: torch.Tensor, *, columns: Columns, couple_seed: int, position: int, count: int
+    probs: torch.Tensor, *, columns: Columns, couple_seed: int, position: int, count: int = 1
 ) -> list[int]:
     """The `count` ids (at least 1) with the largest log p + g, best first, of `probs` [columns].
 
     Among equals the lower id comes first. Never an id with p = 0, so there may be fewer.
     """
-    (order,) = _orders(
-        probs[None], columns=columns, couple_seed=couple_seed, position=position, count=count
-    )
-    return order
-
-
-def token_words(
-    token_ids: torch.Tensor, *, couple_seed: int, positions: Sequence[int]
-) -> torch.Tensor:
-    """The 64 random bits of ids, int64 [rows or 1, n], row j at `positions[j]`: [rows, n].
-
-    Bit for bit those of `token_word`, as signed numbers.
-    """
-    words = _mix_(token_ids + 1).expand(len(positions), -1).clone()
-    # Row by row, so that what is worked on stays in a processor's cache.
-    for row, position in zip(words, positions, strict=True):
-        row ^= _signed(mix((couple_seed + (position + 1) * GOLDEN) & MASK))
-        _mix_(row)
-    return words
-
-
-def _orders(
-    probs: torch.Tensor, *, columns: Columns, couple_seed: int, position: int, count: int
-) -> list[list[int]]:
-    positions = range(position, position + probs.shape[0])
-    values, places = leading(probs, min(max(_LEADERS, count), probs.shape[1]))
-    token_ids = columns.token_ids(places)
-    missing = _missing_(token_words(token_ids, couple_seed=couple_seed, positions=positions))
-    scores = _scores(values, missing)
-    least = scores.topk(min(count, scores.shape[1]), dim=1).values[:, -1:]
-    if values.shape[1] < probs.shape[1] and bool(values[:, -1].any()):
-        # Some row has more tokens than its leaders.
+    hashes = columns.hashes(probs.device)
+    values, places = (found[0] for found in leading(probs[None], _leaders(probs, count)))
+    missing = _missing_(token_words(hashes[places], stream_seed=couple_seed, position=position))
+    least = _scores(values, missing).topk(min(count, values.numel())).values[-1]
+    everything = values.numel() == probs.numel() or not bool(values[-1])
+    if not everything:
         values = probs
-        token_ids = columns.token_ids(torch.arange(probs.shape[1], device=probs.device))[None]
-        missing = _missing_(token_words(token_ids, couple_seed=couple_seed, positions=positions))
+        missing = _missing_(token_words(hashes, stream_seed=couple_seed, position=position))
     # 1 − u ≤ p·exp(−least), in units of 2^-53 and rounded towards more tokens.
     most = values * ((-least).exp() * (_SLACK * 2.0**53)).to(values.dtype)
-    contends = missing.to(values.dtype) <= most
-    scored: list[list[tuple[float, int]]] = [[] for _ in positions]
-    for row, token_id, prob in zip(
-        contends.nonzero()[:, 0].tolist(),
-        token_ids.expand(values.shape)[contends].tolist(),
-        values[contends].tolist(),
-        strict=True,
+    contends = (missing.to(values.dtype) <= most).nonzero()[:, 0]
+    found = places[contends] if everything else contends
+    scored = []
+    for token_id, prob in zip(
+        columns.token_ids(found).tolist(), values[contends].tolist(), strict=True
     ):
         if prob > 0.0:
-            word = token_word(couple_seed, position=position + row, token_id=token_id)
-            scored[row].append((-math.log(prob) - gumbel(word), token_id))
-    return [[token_id for _, token_id in sorted(row)[:count]] for row in scored]
+            word = token_word(couple_seed, position=position, token_id=token_id)
+            scored.append((-math.log(prob) - gumbel(word), token_id))
+    return [token_id for _, token_id in sorted(scored)[:count]]
+
+
+def _leaders(probs: torch.Tensor, count: int) -> int:
+    return min(max(_LEADERS, count), probs.numel())
 
 
 def _scores(probs: torch.Tensor, missing: torch.Tensor) -> torch.Tensor:
@@ -101,20 +81,3 @@ def _scores(probs: torch.Tensor, missing: torch.Tensor) -> torch.Tensor:
 def _missing_(words: torch.Tensor) -> torch.Tensor:
     """2^53 − 1 less the 53 bits of u, in place: how far u is below 1."""
     return words.bitwise_not_().bitwise_right_shift_(11).bitwise_and_(MASK >> 11)
-
-
-def _mix_(values: torch.Tensor) -> torch.Tensor:
-    """`outrider.randomness.mix` of signed 64-bit integers, in place; they wrap as unsigned do."""
-    _fold_(values, 30).mul_(_signed(0xBF58476D1CE4E5B9))
-    _fold_(values, 27).mul_(_signed(0x94D049BB133111EB))
-    return _fold_(values, 31)
-
-
-def _fold_(values: torch.Tensor, bits: int) -> torch.Tensor:
-    """x xor (x >> bits), shifted as if unsigned."""
-    return values.bitwise_xor_((values >> bits).bitwise_and_(MASK >> bits))
-
-
-def _signed(value: int) -> int:
-    """The signed 64-bit integer with the bits of an unsigned one."""
-    return value - (value >> 63 << 64)
