@@ -15,6 +15,7 @@ Ids = tuple[int, ...]
 PROMPT: Ids = (9, 9)
 LONGEST = 14
 SIZE = 3
+STEPS = ["round", "draft", "answer", "arrive", "output", "lose", *["draft", "arrive"] * 2]
 
 
 @dataclass
@@ -87,11 +88,7 @@ def test_the_chain_is_always_that_of_the_naive_tree(data: st.DataObject) -> None
     prefix = TokenPrefix(PROMPT)
     tree, naive, draft, number = DraftTree(prefix), NaiveTree(), Draft(), 0
     for _ in range(data.draw(st.integers(5, 60))):
-        step = data.draw(
-            st.sampled_from(
-                ["round", "draft", "draft", "draft", "answer", "arrive", "arrive", "output", "lose"]
-            )
-        )
+        step = data.draw(st.sampled_from(STEPS))
         if step == "round":
             number += 1
             tree.begin_round(number)
