@@ -14,6 +14,12 @@ def extend_digest(digest: int, token_id: int) -> int:
     return mix(digest ^ ((token_id + 1) * GOLDEN & MASK))
 
 
+def common_length(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many leading ids two sequences share."""
+    places = enumerate(zip(one, other, strict=False))
+    return next((place for place, (a, b) in places if a != b), min(len(one), len(other)))
+
+
 class TokenPrefix:
     """Token ids and their digests; `digest(i)` covers ids 0 … i − 1."""
 

@@ -18,6 +18,7 @@ from typing import Any
 from outrider.engine.kv_state import HandleStatus, KvState, StateLost
 from outrider.engine.paged_sequence import Sequence
 from outrider.errors import Exhausted, InvalidRequest
+from outrider.prefix import common_length
 
 __all__ = ["HandleStatus", "HandleTable", "StateLost", "new_handle_id"]
 
@@ -138,7 +139,7 @@ class HandleTable:
             state.sequence.preempted = True
             return StateLost(0)
         kept = prefix.token_ids[base_length : base_length + len(following)]
-        state.sequence.rollback(base_length + _common_length(kept, following))
+        state.sequence.rollback(base_length + common_length(kept, following))
         state.sequence.recalled = False
         return state.sequence
 
@@ -234,11 +235,3 @@ class HandleTable:
         if not sequence.parked:
             sequence.seal(len(sequence.prefix))
         sequence.revoke()
-
-
-def _common_length(one: SequenceOf[int], other: SequenceOf[int]) -> int:
-    """How many leading ids two sequences share."""
-    return next(
-        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
-        min(len(one), len(other)),
-    )
