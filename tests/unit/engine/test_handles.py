@@ -83,6 +83,40 @@ def test_attach_cuts_back_to_the_base(table: HandleTable) -> None:
     assert list(attached(table, handle_id, [1, 2]).prefix.token_ids) == [1, 2]
 
 
+@pytest.mark.parametrize(
+    ("following", "kept"),
+    [([], 2), ([3], 3), ([3, 4], 4), ([3, 4, 5], 4), ([3, 9, 4], 3), ([9, 3, 4], 2)],
+)
+def test_attach_keeps_what_is_known_to_follow_the_base(
+    table: HandleTable, following: list[int], kept: int
+) -> None:
+    handle_id = opened(table, [1, 2, 3, 4])
+    base = [1, 2]
+    sequence = table.attach(
+        handle_id,
+        owner="a",
+        base_length=len(base),
+        prefix_digest=digest(base),
+        following=following,
+    )
+    assert not isinstance(sequence, StateLost)
+    assert list(sequence.prefix.token_ids) == [1, 2, 3, 4][:kept]
+
+
+def test_only_work_under_way_of_the_owner_is_recalled(table: HandleTable) -> None:
+    handle_id = opened(table, [1, 2])
+    table.recall(handle_id, owner="a")
+    assert not attached(table, handle_id, [1, 2]).recalled
+    work = table.working_on(handle_id, owner="a", base_length=0, prefix_digest=EMPTY_DIGEST)
+    with work as sequence:
+        assert not isinstance(sequence, StateLost)
+        table.recall(handle_id, owner="b")
+        assert not sequence.recalled
+        table.recall(handle_id, owner="a")
+        assert sequence.recalled
+    assert not attached(table, handle_id, []).recalled
+
+
 def test_a_state_that_is_too_short_says_what_it_has(table: HandleTable) -> None:
     handle_id = opened(table, [1, 2, 3])
     assert attach(table, handle_id, [1, 2, 3, 4, 5]) == StateLost(3)
