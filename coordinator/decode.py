@@ -80,6 +80,7 @@ class DecodeLoop:
             proposal = NOTHING if first else await self._propose()
             trace.proposed(proposal)
             asked = started if in_run else time.perf_counter()
+            replays = self._target.replays
             verdict = await self._verify(proposal, trace)
             self._decided = time.perf_counter()
             cut = self._cut(verdict)
@@ -99,6 +100,7 @@ class DecodeLoop:
                 ready=proposal.ready,
                 guess=proposal.guess,
                 bonus=proposal.want_bonus,
+                replayed=self._target.replays > replays,
             )
             self._move_on(cut, facts)
             judged = 0 if verdict.HasField("draft_invalid") else facts.drafted

@@ -35,7 +35,8 @@ class RoundFacts:
     `wait_s`: how long the round waited for draft tokens before. `batch_size`: generations that
     shared the forward. `price` and `queue_depth` as in Verdict. `in_run`: the token came without
     being asked for, `verify_s` after the one before. `ready`: all draft tokens were there already.
-    `guess`: they hung below a side branch. `bonus`: a bonus was asked for.
+    `guess`: they hung below a side branch. `bonus`: a bonus was asked for. `replayed`: the target
+    had lost the state and read the prefix again.
     """
 
     drafted: int
@@ -52,6 +53,7 @@ class RoundFacts:
     ready: bool = False
     guess: bool = False
     bonus: bool = True
+    replayed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
