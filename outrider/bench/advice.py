@@ -12,8 +12,8 @@ from outrider.bench.setting import AUTO, TARGET_ONLY
 from outrider.bench.statistics import Estimate
 
 AUTO_IS_WORTH = 0.03
-"""`auto` may be so much slower than the best fixed draft length and is recommended still: it goes
-on measuring when load and prompts change."""
+"""`auto` may be slower by this share than the best fixed draft length and is recommended still: it
+goes on measuring when load and prompts change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +22,8 @@ class Advice:
 
     round_trip_ms: float | None
     summary: str
+    judged: str
+    """The best of the settings that speculate: what the summary is about."""
     recommended: str
     """A setting's name; empty: the figures recommend none."""
     environment: str
@@ -35,7 +37,7 @@ def advise(round_trip_ms: float | None, cells: Sequence[Cell]) -> Advice:
         if one.versus is not None:
             speeds = by_setting.setdefault(one.setting, {})
             speeds[one.place.concurrency] = one.versus.speed
-    best = _best(by_setting)
+    best = recommended = _best(by_setting)
     speeds = by_setting[best]
     gains = [load for load, speed in speeds.items() if speed.above_one]
     losses = [load for load, speed in speeds.items() if speed.below_one]
@@ -54,33 +56,33 @@ def advise(round_trip_ms: float | None, cells: Sequence[Cell]) -> Advice:
         summary = (
             f"Do not speculate: even {best}, the best setting, is slower with {_list(losses)}."
         )
-        best = TARGET_ONLY.name
+        recommended = TARGET_ONLY.name
     elif any(speed.low is None for speed in speeds.values()):
         summary = (
             f"Too few turns to tell: {best} was {mean:.2f} × the target alone on average. "
             "Measure longer."
         )
-        best = ""
+        recommended = ""
     else:
         summary = (
             f"This run cannot tell speculation from plain decoding: {best} was {mean:.2f} × on "
             "average, within noise. Measure longer, or save the draft's memory."
         )
-        best = ""
+        recommended = ""
     return Advice(
         round_trip_ms=round_trip_ms,
         summary=summary,
-        recommended=best,
-        environment=_environment(best),
+        judged=best,
+        recommended=recommended,
+        environment=_environment(recommended),
     )
 
 
 def _best(by_setting: Mapping[str, Mapping[int, Estimate]]) -> str:
     ranked = sorted(by_setting, key=lambda name: -_mean(by_setting[name]))
     best = ranked[0]
-    if AUTO in by_setting and _mean(by_setting[AUTO]) >= _mean(by_setting[best]) - AUTO_IS_WORTH:
-        return AUTO
-    return best
+    enough = (1.0 - AUTO_IS_WORTH) * _mean(by_setting[best])
+    return AUTO if AUTO in by_setting and _mean(by_setting[AUTO]) >= enough else best
 
 
 def _mean(speeds: Mapping[int, Estimate]) -> float:

@@ -44,6 +44,12 @@ def where(place: Place) -> str:
     return f"{at_once(place.concurrency)}, draft {place.round_trip_ms:g} ms away"
 
 
+def brief(place: Place) -> str:
+    """The same where there is little room."""
+    trip = "" if place.round_trip_ms is None else f", {place.round_trip_ms:g} ms"
+    return f"{place.concurrency} at once{trip}"
+
+
 def interval(value: Estimate) -> str:
     """`1.24 × (1.19 to 1.30)`."""
     if value.low is None or value.high is None:

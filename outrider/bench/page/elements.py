@@ -16,12 +16,10 @@ def heading(text: str) -> str:
     return f"<h2>{escape(text)}</h2>"
 
 
-def figure(picture: str, *, title: str, caption: str, legend: str) -> str:
+def figure(picture: str, *, title: str, caption: str = "", legend: str = "") -> str:
     """A picture (SVG) with its words above it."""
-    return (
-        f"<figure><h3>{escape(title)}</h3><figcaption>{escape(caption)}</figcaption>"
-        f"{legend}{picture}</figure>"
-    )
+    words = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    return f"<figure><h3>{escape(title)}</h3>{words}{legend}{picture}</figure>"
 
 
 def legend(entries: Iterable[tuple[str, str]]) -> str:

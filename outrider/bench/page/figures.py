@@ -8,7 +8,7 @@ from outrider.bench.cell import MILLISECONDS, Place
 from outrider.bench.finding import where
 from outrider.bench.observation import Observation
 from outrider.bench.page.acceptance_plot import acceptance_plot
-from outrider.bench.page.elements import box, figure, heading, legend
+from outrider.bench.page.elements import box, figure, heading, legend, paragraph
 from outrider.bench.page.load_plot import load_plot
 from outrider.bench.page.share_plot import share_plot
 from outrider.bench.page.speed_plot import speed_plot
@@ -24,45 +24,48 @@ def figures(result: Result) -> Iterator[str]:
     colours = legend((f"s{index}", name) for index, name in enumerate(names))
     speculating = legend((f"s{index}", name) for index, name in enumerate(names) if index)
     yield heading("How fast")
-    yield figure(
-        speed_plot(result.cells, names),
-        title="Speed against the target alone",
-        caption="Tokens per second, the same requests turn by turn: median of the ratios and the "
-        "interval that holds the true one with 95 %. An interval across 1 is noise.",
-        legend=speculating,
-    )
     for trip in dict.fromkeys(one.place.round_trip_ms for one in result.cells):
+        cells = [one for one in result.cells if one.place.round_trip_ms == trip]
         away = "" if trip is None else f", draft {trip:g} ms away"
-        yield figure(
-            load_plot([one for one in result.cells if one.place.round_trip_ms == trip], names),
+        speeds = figure(
+            speed_plot(cells, names),
+            title=f"Speed against the target alone{away}",
+            caption="Tokens per second, the same requests turn by turn: median of the ratios, and "
+            "the interval that holds the true one with 95 %. An interval across 1 is noise.",
+            legend=speculating,
+        )
+        loads = figure(
+            load_plot(cells, names),
             title=f"Tokens per second{away}",
             caption="Of all generations together, prompts included; whiskers are 95 % intervals.",
             legend=colours,
         )
+        yield box("pair", (speeds, loads))
     yield heading("How long people wait")
+    yield paragraph(
+        "Share (%) of requests, or of tokens, that took no longer. A curve of gaps that begins "
+        "high: so many tokens came together with the one before.",
+        "soft",
+    )
+    yield colours
     for place, turns in result.measurements.turns.items():
-        yield figure(
-            _waits(turns, result),
-            title=where(place).capitalize(),
-            caption="Share (%) of requests, or of tokens, that took no longer, in ms. A curve of "
-            "gaps that begins high: so many tokens came together with the one before.",
-            legend=colours,
-        )
+        yield figure(_waits(turns, result), title=where(place).capitalize())
     yield heading("Why")
-    yield figure(
+    acceptance = figure(
         acceptance_plot(_acceptance(result)),
         title="Acceptance by position",
         caption="Share (%) of the rounds with a draft token at a place in which it was accepted, "
         "all before it included; all loads together.",
         legend=speculating,
     )
-    yield figure(
+    times = figure(
         time_plot(result.cells),
         title="Where the time of an output token goes",
         caption="Rounds after the first, divided by the tokens they brought. Drafting that goes on "
         "while the target verifies costs nothing here.",
         legend=legend((f"part-{name}", meaning) for name, meaning in PARTS),
     )
+    yield box("pair", (acceptance, times))
 
 
 def _waits(turns: list[Turn], result: Result) -> str:

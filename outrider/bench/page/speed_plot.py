@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from outrider.bench.cell import Cell
-from outrider.bench.finding import interval, where
+from outrider.bench.finding import brief, interval
 from outrider.bench.page.axis import Axis
 from outrider.bench.page.canvas import Canvas
 
@@ -16,7 +16,7 @@ ROOM = 0.06
 
 
 def speed_plot(cells: Sequence[Cell], settings: Sequence[str]) -> str:
-    """One row for each setting at each place; the line at 1 is the target alone."""
+    """One row for each setting at each load; the line at 1 is the target alone."""
     rows = [(one, one.versus.speed) for one in cells if one.versus is not None]
     height = TOP + ROW * len(rows) + BOTTOM
     canvas = Canvas(WIDTH, height, label="Speed against the target alone")
@@ -32,7 +32,7 @@ def speed_plot(cells: Sequence[Cell], settings: Sequence[str]) -> str:
     for row, (one, speed) in enumerate(rows):
         level = TOP + (row + 0.5) * ROW
         look = f"s{settings.index(one.setting)}"
-        canvas.words((LEFT - 12.0, level + 4.0), f"{where(one.place)}, {one.setting}", anchor="end")
+        canvas.words((LEFT - 12.0, level + 4.0), f"{brief(one.place)}, {one.setting}", anchor="end")
         if speed.low is not None and speed.high is not None:
             ends_of_row = (axis.at(speed.low), level), (axis.at(speed.high), level)
             canvas.line(*ends_of_row, f"whisker {look}")

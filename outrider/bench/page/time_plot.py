@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from outrider.bench.cell import Cell
-from outrider.bench.finding import where
+from outrider.bench.finding import brief
 from outrider.bench.page.axis import axis_from_zero
 from outrider.bench.page.canvas import Canvas
 
@@ -36,7 +36,7 @@ def time_plot(cells: Sequence[Cell]) -> str:
     canvas.words((middle, floor + 32.0), "ms for each output token", anchor="middle", look="mark")
     for row, (one, shares) in enumerate(rows):
         level = TOP + (row + 0.5) * ROW
-        label = f"{where(one.place)}, {one.setting}"
+        label = f"{brief(one.place)}, {one.setting}"
         canvas.words((LEFT - 12.0, level + 4.0), label, anchor="end")
         begin = 0.0
         for name, meaning in PARTS:
