@@ -73,7 +73,8 @@ def error_status(
 
 @dataclass
 class Script(generation_pb2_grpc.GenerationServiceServicer):
-    """Answers with `events`; then fails with `error`, or goes on for ever when `endless`."""
+    """Answers with `events`, `pause_s` before each; then fails with `error`, from the request
+    after the first `spared` on, or goes on for ever when `endless`."""
 
     events: list[generation_pb2.GenerateResponse] = field(
         default_factory=lambda: [
@@ -84,7 +85,10 @@ class Script(generation_pb2_grpc.GenerationServiceServicer):
     )
     error: tuple[grpc.StatusCode, str, bytes] | None = None
     chat_error: tuple[grpc.StatusCode, str, bytes] | None = None
+    spared: int = 0
     endless: bool = False
+    pause_s: float = 0.0
+    running: int = 0
     chunk = staticmethod(chunk)
     summary = staticmethod(summary)
     error_status = staticmethod(error_status)
@@ -98,11 +102,22 @@ class Script(generation_pb2_grpc.GenerationServiceServicer):
         self, request: generation_pb2.GenerateRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[generation_pb2.GenerateResponse]:
         self.requests.append(request)
+        self.running += 1
+        try:
+            async for event in self._answer(request, context):
+                yield event
+        finally:
+            self.running -= 1
+
+    async def _answer(
+        self, request: generation_pb2.GenerateRequest, context: grpc.aio.ServicerContext
+    ) -> AsyncIterator[generation_pb2.GenerateResponse]:
         if self.chat_error is not None and request.HasField("chat"):
             await _abort(context, self.chat_error)
         for event in self.events:
+            await asyncio.sleep(self.pause_s)
             yield event
-        if self.error is not None:
+        if self.error is not None and len(self.requests) > self.spared:
             await _abort(context, self.error)
         offset = 5
         try:
