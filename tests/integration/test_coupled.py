@@ -74,7 +74,7 @@ async def test_no_draft_and_no_draft_length_changes_the_output(
         target, _ = tiny_pair()
         plan = WorkerPlan(draft) if draft is not None else None
         async with running_cluster(WorkerPlan(target), plan) as cluster:
-            for speculation in [OFF, *map(k, range(9 if draft is drafts[0] else 3))]:
+            for speculation in [OFF, *map(k, range(9) if draft is drafts[0] else (2,))]:
                 output = await generate(cluster, speculation)
                 assert output.gapless
                 assert output.summary.reproducible
@@ -109,12 +109,16 @@ def invented_law(token: common_pb2.DraftToken) -> None:
     token.distribution.token_ids.extend([0, 0, 2**32 - 1])
 
 
-@pytest.mark.parametrize("lie", [another_token, invented_law], ids=lambda lie: lie.__name__)
-async def test_lies_of_a_draft_change_nothing(lie: Tamper) -> None:
+@pytest.mark.parametrize(
+    ("lie", "helps"),
+    [(another_token, False), (invented_law, True)],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+async def test_lies_of_a_draft_change_nothing(lie: Tamper, helps: bool) -> None:
     async with tampered_cluster(lie) as cluster:
         alone, output = await generate(cluster, OFF), await generate(cluster, k(3))
     assert output.token_ids == alone.token_ids
-    assert output.summary.speculation.draft_tokens > 0
+    assert (output.summary.speculation.accepted_tokens > 0) is helps
     assert output.summary.speculation.draft_invalid_rounds == 0
 
 

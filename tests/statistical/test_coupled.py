@@ -32,7 +32,7 @@ PROMPT = (3, 5)
 PLAIN = SamplingOptions()
 TOGETHER = SamplingOptions(temperature=1.3, top_k=6, top_p=0.95, min_p=0.05)
 PENALTIES = SamplingOptions(repetition_penalty=1.4, presence_penalty=0.5, frequency_penalty=0.8)
-QUICK = Stages(alarm_samples=10_000, verdict_samples=50_000)
+QUICK = Stages(alarm_samples=6_000, verdict_samples=50_000)
 SCHEDULES = [Schedule(draft_lengths=(k,)) for k in range(9)] + [
     Schedule(draft_lengths=(3, 1, 0, 2), replay_every=0),
     Schedule(draft_lengths=(0, 8, 5)),
