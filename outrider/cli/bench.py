@@ -7,9 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -17,7 +15,7 @@ from outrider.bench.plan import BenchPlan, Budget
 from outrider.bench.prompts import KINDS, Prompt, PromptFileError, built_in, read_prompts
 from outrider.bench.setting import AUTO, parse_settings
 from outrider.bench.whole_file import check_writable
-from outrider.cli import bench_lists, options
+from outrider.cli import bench_lists, bench_options, options
 from outrider.cli.bench_run import BenchRun, run_bench
 from outrider.cli.bench_subject import BenchSubject, own_pair, running_coordinator
 from outrider.cli.client import ClientError
@@ -27,100 +25,38 @@ from outrider.cli.pair import PairOptions, usable_cores
 from outrider.cli.request import SamplingOptions
 from outrider.cli.signals import stop_signals
 from outrider.cli.terminal import ExitCode, fail, leave_broken_pipe
+from outrider.cli.verification import Verification, VerificationChoice
 from outrider.rpc.tls import TlsFiles
 from outrider.settings import SettingsError
-from outrider.v1 import common_pb2
 
-DEFAULT_SECONDS = 60.0
 OF_OWN_PAIR = ("target_model", "draft_model", "dtype", "device", "threads", "pin", "round_trip_ms")
 """What only a pair started here can be told."""
 
 
-class VerificationChoice(StrEnum):
-    """How draft tokens are judged."""
-
-    AUTO = "auto"
-    REJECTION = "rejection"
-    COUPLED = "coupled"
-
-
-VERIFICATIONS = {
-    VerificationChoice.AUTO: common_pb2.VERIFICATION_UNSPECIFIED,
-    VerificationChoice.REJECTION: common_pb2.VERIFICATION_REJECTION,
-    VerificationChoice.COUPLED: common_pb2.VERIFICATION_COUPLED,
-}
-
-
 def bench(
     context: typer.Context,
-    server: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT",
-            help="The coordinator to measure. Unset: a pair is started for it, as by `up`.",
-        ),
-    ] = None,
-    draft_length: Annotated[
-        str,
-        typer.Option(metavar="auto|N,…", help="What to compare with the target alone."),
-    ] = AUTO,
-    concurrency: Annotated[
-        str, typer.Option(metavar="N,…", help="Generations at once.")
-    ] = "1,2,4,8",
-    kind: Annotated[
-        str, typer.Option(metavar="KIND,…", help=f"Built-in prompts: {', '.join(KINDS)}.")
-    ] = ",".join(KINDS),
-    prompts: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.jsonl",
-            help='Your prompts, one a line: {"prompt": …} or {"messages": […]}.',
-        ),
-    ] = None,
-    max_new_tokens: Annotated[
-        int,
-        typer.Option(
-            metavar="N", min=2, max=options.MAX_UINT32, help="Most output tokens of each."
-        ),
-    ] = 64,
+    server: bench_options.Server = None,
+    draft_length: bench_options.DraftLengths = AUTO,
+    concurrency: bench_options.Concurrency = "1,2,4,8",
+    kind: bench_options.Kind = ",".join(KINDS),
+    prompts: bench_options.PromptFile = None,
+    max_new_tokens: bench_options.MaxNewTokens = 64,
     temperature: options.Temperature = 0.0,
     top_k: options.TopK = None,
     top_p: options.TopP = None,
     min_p: options.MinP = None,
     seed: options.Seed = None,
-    verification: Annotated[
-        VerificationChoice, typer.Option(help="How draft tokens are judged.")
-    ] = VerificationChoice.AUTO,
-    seconds: Annotated[
-        float | None,
-        typer.Option(
-            metavar="S",
-            min=0.1,
-            help=f"For each concurrency, at least. Unset: {DEFAULT_SECONDS:g}, or no limit with "
-            "--requests.",
-        ),
-    ] = None,
-    requests: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="For each concurrency and setting; no time."),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.json", help="The result; the report goes beside it, .html."),
-    ] = None,
-    round_trip_ms: Annotated[
-        str,
-        typer.Option(metavar="MS,…", help="Put the draft this far away; several are compared."),
-    ] = "",
+    verification: Verification = VerificationChoice.AUTO,
+    seconds: bench_options.Seconds = None,
+    requests: bench_options.Requests = None,
+    out: bench_options.Out = None,
+    round_trip_ms: bench_options.RoundTrips = "",
     target_model: options.TargetModel = "embedded",
     draft_model: options.DraftModel = "embedded",
     dtype: options.Dtype = None,
     device: options.Device = None,
     threads: options.Threads = None,
-    pin: Annotated[
-        bool,
-        typer.Option("--pin", help="Give the draft the last core and the target all others."),
-    ] = False,
+    pin: bench_options.Pin = False,
     tls_ca: options.TlsCa = None,
     tls_cert: options.TlsCert = None,
     tls_key: options.TlsKey = None,
@@ -139,7 +75,7 @@ def bench(
         raise typer.BadParameter(f"must be {error}", param_hint="--draft-length") from None
     trips = bench_lists.round_trips_ms(round_trip_ms)
     if seconds is None and requests is None:
-        seconds = DEFAULT_SECONDS
+        seconds = bench_options.DEFAULT_SECONDS
     plan = BenchPlan(
         speculating=speculating,
         concurrencies=bench_lists.concurrencies(concurrency),
@@ -148,15 +84,19 @@ def bench(
         budget=Budget(seconds=seconds, requests=requests),
     )
     sampling = SamplingOptions(
-        temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed
-    ).to_message()
-    sampling.verification = VERIFICATIONS[verification]
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        min_p=min_p,
+        seed=seed,
+        verification=verification,
+    )
     chosen, prompt_words = _prompts(prompts, bench_lists.kinds(kind))
     run = BenchRun(
         plan=plan,
         prompts=chosen,
         prompt_words=prompt_words,
-        sampling=sampling,
+        sampling=sampling.to_message(),
         json_file=_json_file(out),
         command=shlex.join(["outrider", *sys.argv[1:]]),
     )
