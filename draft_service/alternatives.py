@@ -23,19 +23,21 @@ class Alternative:
 
 
 def likely_alternatives(
-    draft_probs: torch.Tensor, token_id: int, *, columns: Columns, count: int
-) -> tuple[Alternative, ...]:
-    """The `count` most likely tokens of `draft_probs` [columns], that one apart."""
+    draft_probs: torch.Tensor, token_ids: Sequence[int], *, columns: Columns, count: int
+) -> list[tuple[Alternative, ...]]:
+    """The `count` most likely tokens of each row, [rows, columns], but not the one named."""
     if not count:
-        return ()
-    probs, places = leaders(draft_probs[None], min(count + 1, len(columns)))
-    ids = columns.token_ids(places[0]).tolist()
-    others = [
-        Alternative(other, prob)
-        for other, prob in zip(ids, probs[0].tolist(), strict=True)
-        if other != token_id and prob > 0.0
+        return [()] * len(token_ids)
+    probs, places = leaders(draft_probs, min(count + 1, len(columns)))
+    beside = zip(token_ids, columns.token_ids(places).tolist(), probs.tolist(), strict=True)
+    return [
+        tuple(
+            Alternative(other, prob)
+            for other, prob in zip(ids, row, strict=True)
+            if other != token_id and prob > 0.0
+        )[:count]
+        for token_id, ids, row in beside
     ]
-    return tuple(others[:count])
 
 
 def coupled_alternatives(order: Sequence[int]) -> tuple[Alternative, ...]:

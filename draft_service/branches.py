@@ -6,7 +6,7 @@ nobody's room, and one that is left out has ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,10 +18,7 @@ from draft_service.reach import Reach
 from outrider.engine.model import Chunk
 from outrider.engine.paged_sequence import Sequence as KvSequence
 from outrider.engine.work import Rider
-from outrider.errors import NumericalFailure
 from outrider.prefix import TokenPrefix
-
-Draw = Callable[[torch.Tensor, TokenPrefix], DraftedToken]
 
 
 @dataclass(slots=True, eq=False)
@@ -70,18 +67,19 @@ class Branches:
                 rider = _reading(twin, token_id)
                 self._growing.append(_Branch(twin, position, rider, number, left))
 
-    def grow(self, draw: Draw) -> None:
-        """Draws the next token of each whose rider was read; the others end."""
+    def read(self) -> list[tuple[torch.Tensor, TokenPrefix]]:
+        """Logits [columns] of those that were read, and what they follow; the others end."""
+        rows = []
         for branch in list(self._growing):
-            rows = branch.rider.rows
-            if rows is None or not len(rows):
+            if branch.rider.rows is None or not len(branch.rider.rows):
                 self._end(branch)
-                continue
-            try:
-                token = draw(rows[0], branch.sequence.prefix)
-            except NumericalFailure:
-                self._end(branch)
-                continue
+            else:
+                rows.append((branch.rider.rows[0], branch.sequence.prefix))
+        return rows
+
+    def grow(self, tokens: Sequence[DraftedToken]) -> None:
+        """Adds to each the token that follows what it read."""
+        for branch, token in zip(list(self._growing), tokens, strict=True):
             branch.number = self._tokens.add(token, parent=branch.number)
             branch.rider = _reading(branch.sequence, token.token_id)
             branch.left -= 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import closing
-from functools import partial
 
 import structlog
 import torch
@@ -12,12 +11,11 @@ import torch
 from draft_service.branch_choice import Place
 from draft_service.branches import Branches
 from draft_service.draft_job import DraftJob, DraftResult, TreeTokens
-from draft_service.proposal import CandidateCut, DraftedToken, draw_token
+from draft_service.proposal import CandidateCut, DraftedToken, Proposer, columns_below
 from draft_service.reach import Orders, Reach, taking_orders
 from outrider.engine.handles import HandleTable, StateLost
 from outrider.engine.model import Chunk, Model, Sequence
 from outrider.engine.work import Answer, Recalled, Together, Work
-from outrider.prefix import TokenPrefix
 
 Reading = Generator[Chunk | Together, torch.Tensor, None]
 Answering = Generator[Chunk | Together | Answer[DraftResult], torch.Tensor, None]
@@ -59,10 +57,16 @@ class Drafting:
         self, job: DraftJob, *, model: Model, sequence: Sequence, cut: CandidateCut
     ) -> None:
         """`sequence` has state of the first of the ids that are committed and known."""
-        self._terms = job.terms
-        self._columns = model.columns
+        terms = job.terms
         self._sequence = sequence
-        self._cut = cut
+        self._proposer = Proposer(
+            terms.options,
+            columns_below(model.columns, terms.vocabulary_size),
+            prompt_length=terms.prompt_length,
+            derived_seed=terms.derived_seed,
+            cut=cut,
+            rule=terms.rule,
+        )
         self._first = job.committed_length
         self._length = job.committed_length + len(job.known)
         self._unread = job.token_ids[len(sequence.prefix) - job.base_length :]
@@ -117,10 +121,19 @@ class Drafting:
         riders = self._branches.riders
         rows = yield Together(chunk, riders) if riders else chunk
         reach = orders.reach
-        if chunk.rows and self._length < reach.until:
-            self._draw_next(rows[0], alternatives=_alternatives(reach))
         self._branches.drop_before(reach.committed_length)
-        self._branches.grow(partial(self._draw, alternatives=_alternatives(reach)))
+        read = self._branches.read()
+        grows = chunk.rows > 0 and self._length < reach.until
+        if grows:
+            read.insert(0, (rows[0], self._sequence.prefix))
+        tokens = self._proposer.tokens(
+            [logits for logits, _ in read],
+            [prefix for _, prefix in read],
+            alternatives=min(reach.branches, MOST_ALTERNATIVES),
+        )
+        if grows:
+            self._extend(tokens.pop(0))
+        self._branches.grow(tokens)
 
     def _all_unread(self) -> Chunk:
         """Everything without state; the last token once more where there is nothing else."""
@@ -130,32 +143,14 @@ class Drafting:
         unread, self._unread = self._unread, []
         return Chunk(self._sequence, unread, rows=1, final=self._stateless)
 
-    def _draw_next(self, logits: torch.Tensor, *, alternatives: int) -> None:
-        """The next token of the chain."""
-        prefix = self._sequence.prefix
+    def _extend(self, token: DraftedToken) -> None:
+        """The chain's next token."""
         if self._committed_digest is None:
-            self._committed_digest = prefix.digest(self._first)
-        token = self._draw(logits, prefix, alternatives=alternatives)
+            self._committed_digest = self._sequence.prefix.digest(self._first)
         self._places.append(Place(self._last, token.alternatives))
         self._last = self._tokens.add(token, parent=self._last)
         self._unread = [token.token_id]
         self._length += 1
-
-    def _draw(
-        self, logits: torch.Tensor, prefix: TokenPrefix, *, alternatives: int
-    ) -> DraftedToken:
-        return draw_token(
-            logits,
-            self._terms.options,
-            columns=self._columns,
-            prefix=prefix,
-            prompt_length=self._terms.prompt_length,
-            derived_seed=self._terms.derived_seed,
-            vocabulary_size=self._terms.vocabulary_size,
-            cut=self._cut,
-            rule=self._terms.rule,
-            alternatives=alternatives,
-        )
 
     def _branch_out(self, reach: Reach) -> None:
         """Begins a round's side branches, once all is drawn that it proposes."""
@@ -177,8 +172,3 @@ class Drafting:
 
     def _result(self) -> DraftResult:
         return DraftResult(self._tokens.take(), len(self._sequence.prefix), self._committed_digest)
-
-
-def _alternatives(reach: Reach) -> int:
-    """How many of them a token is to name."""
-    return min(reach.branches, MOST_ALTERNATIVES)

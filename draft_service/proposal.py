@@ -6,6 +6,7 @@ cutting before the draw costs acceptance and nothing else.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
@@ -16,6 +17,7 @@ from outrider.draft_law import MAX_CANDIDATES, MAX_WEIGHT, POINT_MASS, CutLaw, D
 from outrider.engine.columns import Columns
 from outrider.engine.coupling import coupled_order
 from outrider.engine.leaders import leaders
+from outrider.engine.penalties import changes_logits
 from outrider.engine.sampling_options import SamplingOptions
 from outrider.engine.shaping import target_probs
 from outrider.prefix import TokenPrefix
@@ -58,76 +60,124 @@ class DraftedToken:
     alternatives: tuple[Alternative, ...] = field(default=(), compare=False)
 
 
-def draw_token(
-    logits: torch.Tensor,
-    options: SamplingOptions,
-    *,
-    columns: Columns,
-    prefix: TokenPrefix,
-    prompt_length: int,
-    derived_seed: int | None,
-    vocabulary_size: int,
-    cut: CandidateCut,
-    rule: DraftRule = DraftRule.DRAWN,
-    alternatives: int = 0,
-) -> DraftedToken:
-    """The token to follow `prefix`: prompt, output and draft tokens so far.
+@dataclass(frozen=True, slots=True)
+class Proposer:
+    """Chooses the draft tokens of one stream.
 
-    `logits` [columns] are what the model says follows it. `derived_seed` is the seed of the
-    draft's own draws, or of the noise it shares; None gives the most likely token, as a point
-    mass. Ids from `vocabulary_size` (the target's) on are never proposed. `alternatives`: most
-    other tokens to be named beside it. Raises NumericalFailure when `logits` are no law: NaN,
-    +inf, or nothing but -inf.
+    `derived_seed` is the seed of the draft's own draws, or of the noise it shares; None gives the
+    most likely tokens, as point masses.
     """
-    columns = columns_below(columns, vocabulary_size)
 
-    def shaped(options: SamplingOptions) -> torch.Tensor:
-        return target_probs(
-            logits[None, : len(columns)],
-            options,
-            columns=columns,
-            token_ids=prefix.token_ids,
-            draft_token_ids=(),
-            prompt_length=prompt_length,
-        )[0]
+    options: SamplingOptions
+    columns: Columns
+    prompt_length: int
+    derived_seed: int | None
+    cut: CandidateCut
+    rule: DraftRule = DraftRule.DRAWN
 
-    draft_probs, position = shaped(options), len(prefix)
-    if options.greedy or derived_seed is None:
-        token_id = int(columns.token_ids(draft_probs.argmax()))
-        if alternatives and options.greedy:
-            draft_probs = shaped(replace(options, temperature=1.0))
-        others = likely_alternatives(draft_probs, token_id, columns=columns, count=alternatives)
-        return DraftedToken(token_id, POINT_MASS, others)
-    if rule is DraftRule.COUPLED:
+    def tokens(
+        self,
+        logits: Sequence[torch.Tensor],
+        prefixes: Sequence[TokenPrefix],
+        *,
+        alternatives: int = 0,
+    ) -> list[DraftedToken]:
+        """The token to follow each prefix: prompt, output and draft tokens so far.
+
+        `logits`, each [columns or more], are what the model says follows it. `alternatives`: most
+        other tokens to be named beside it. Raises NumericalFailure when some are no law: NaN,
+        +inf, or nothing but -inf.
+        """
+        if not logits:
+            return []
+        rows = torch.stack(tuple(logits))[:, : len(self.columns)]
+        draft_probs = self._shaped(rows, prefixes, self.options)
+        if self.options.greedy or self.derived_seed is None:
+            return self._likeliest(rows, prefixes, draft_probs, alternatives)
+        if self.rule is DraftRule.COUPLED:
+            return [
+                self._coupled(probs, len(prefix), self.derived_seed, alternatives)
+                for probs, prefix in zip(draft_probs, prefixes, strict=True)
+            ]
+        laws = cut_laws(draft_probs, columns=self.columns, cut=self.cut)
+        tokens = [
+            law.draw(_word(self.derived_seed, prefix))
+            for law, prefix in zip(laws, prefixes, strict=True)
+        ]
+        others = likely_alternatives(draft_probs, tokens, columns=self.columns, count=alternatives)
+        return [DraftedToken(*each) for each in zip(tokens, laws, others, strict=True)]
+
+    def _likeliest(
+        self,
+        rows: torch.Tensor,
+        prefixes: Sequence[TokenPrefix],
+        draft_probs: torch.Tensor,
+        alternatives: int,
+    ) -> list[DraftedToken]:
+        tokens = self.columns.token_ids(draft_probs.argmax(dim=1)).tolist()
+        if alternatives and self.options.greedy:
+            draft_probs = self._shaped(rows, prefixes, replace(self.options, temperature=1.0))
+        others = likely_alternatives(draft_probs, tokens, columns=self.columns, count=alternatives)
+        return [
+            DraftedToken(token, POINT_MASS, beside)
+            for token, beside in zip(tokens, others, strict=True)
+        ]
+
+    def _coupled(
+        self, probs: torch.Tensor, position: int, seed: int, alternatives: int
+    ) -> DraftedToken:
         order = coupled_order(
-            draft_probs,
-            columns=columns,
-            couple_seed=derived_seed,
+            probs,
+            columns=self.columns,
+            couple_seed=seed,
             position=position,
             count=1 + alternatives,
         )
         return DraftedToken(order[0], None, coupled_alternatives(order))
-    law = cut_law(draft_probs, columns=columns, cut=cut)
-    word = draw_word(derived_seed, position=position, digest=prefix.digest(position))
-    token_id = law.draw(word)
-    others = likely_alternatives(draft_probs, token_id, columns=columns, count=alternatives)
-    return DraftedToken(token_id, law, others)
+
+    def _shaped(
+        self, rows: torch.Tensor, prefixes: Sequence[TokenPrefix], options: SamplingOptions
+    ) -> torch.Tensor:
+        """[rows, columns]. Where the prefix does not matter, all rows are shaped at once."""
+        if changes_logits(options) and len(prefixes) > 1:
+            pairs = zip(torch.split(rows, 1), prefixes, strict=True)
+            return torch.cat([self._shaped(row, [prefix], options) for row, prefix in pairs])
+        return target_probs(
+            rows,
+            options,
+            columns=self.columns,
+            token_ids=prefixes[0].token_ids,
+            draft_token_ids=(),
+            prompt_length=self.prompt_length,
+        )
 
 
 def cut_law(draft_probs: torch.Tensor, *, columns: Columns, cut: CandidateCut) -> CutLaw:
-    """The most likely tokens of `draft_probs` [columns] with weights max(1, round(65535·q)).
+    """As `cut_laws`, of `draft_probs` [columns]."""
+    (law,) = cut_laws(draft_probs[None], columns=columns, cut=cut)
+    return law
+
+
+def cut_laws(draft_probs: torch.Tensor, *, columns: Columns, cut: CandidateCut) -> list[CutLaw]:
+    """The most likely tokens of each row, [rows, columns], with weights max(1, round(65535·q)).
 
     Most likely first, the lower id among equals; never a token with q = 0.
     """
-    probs, places = leaders(draft_probs[None], min(cut.candidates, len(columns)))
+    probs, places = leaders(draft_probs, min(cut.candidates, len(columns)))
     before = probs.cumsum(dim=1, dtype=torch.float64) - probs
     # The first token always stays: nothing comes before it.
-    kept = (before < cut.mass) & (probs > 0.0)
-    weights = (probs[kept].double() * MAX_WEIGHT).round().clamp(min=1.0)
-    return CutLaw(
-        token_ids=tuple(columns.token_ids(places[kept]).tolist()),
-        weights=tuple(int(weight) for weight in weights.tolist()),
-    )
+    counts = ((before < cut.mass) & (probs > 0.0)).sum(dim=1).tolist()
+    weights = (probs.double() * MAX_WEIGHT).round().clamp(min=1.0).long()
+    return [
+        CutLaw(token_ids=tuple(ids[:count]), weights=tuple(row[:count]))
+        for ids, row, count in zip(
+            columns.token_ids(places).tolist(), weights.tolist(), counts, strict=True
+        )
+    ]
+
+
+def _word(seed: int, prefix: TokenPrefix) -> int:
+    return draw_word(seed, position=len(prefix), digest=prefix.digest(len(prefix)))
 
 
 def columns_below(columns: Columns, vocabulary_size: int) -> Columns:

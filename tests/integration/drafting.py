@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from grpc import aio
 
-from draft_service.proposal import CandidateCut, DraftRule, draw_token
+from draft_service.kind import draft_kind
+from draft_service.proposal import CandidateCut, DraftRule, Proposer
 from outrider.draft_law import CutLaw
 from outrider.engine.columns import Columns
 from outrider.engine.model import Model
@@ -16,6 +17,7 @@ from outrider.engine.sampling_options import SamplingOptions
 from outrider.prefix import TokenPrefix
 from outrider.rpc.channel import open_channel
 from outrider.testing.cluster import WorkerPlan, start_draft
+from outrider.testing.model_process import start_worker_process
 from outrider.testing.scripted import TableModel, random_table
 from outrider.testing.streams import DraftStream, open_draft
 from outrider.v1 import common_pb2, draft_pb2
@@ -31,6 +33,17 @@ Ids = tuple[int, ...]
 def table_model(**fields: Any) -> TableModel:
     """The model of these tests; `fields` as of TableModel."""
     return TableModel(TABLE, **{"context_length": 256, **fields})
+
+
+@asynccontextmanager
+async def serving_from_a_process(build: Callable[[], Model]) -> AsyncIterator[aio.Channel]:
+    """As `serving`, the model in another process; `build` can be pickled."""
+    server = await start_worker_process(draft_kind(CandidateCut()), build)
+    try:
+        async with open_channel(server.rpc.address) as channel:
+            yield channel
+    finally:
+        await server.stop(0)
 
 
 @asynccontextmanager
@@ -102,19 +115,16 @@ class Received:
 
     def check(self, rule: DraftRule = DraftRule.DRAWN, temperature: float = 1.0) -> None:
         """Each drawn token is the one draw that the table gives after what it hangs on."""
+        proposer = Proposer(
+            SamplingOptions(temperature=temperature),
+            Columns(SIZE),
+            prompt_length=len(PROMPT),
+            derived_seed=SEED,
+            cut=CandidateCut(),
+            rule=rule,
+        )
         for path, token in self.drawn.items():
-            prefix = TokenPrefix(path[:-1])
-            expected = draw_token(
-                TABLE[path[-3], path[-2]],
-                SamplingOptions(temperature=temperature),
-                columns=Columns(SIZE),
-                prefix=prefix,
-                prompt_length=len(PROMPT),
-                derived_seed=SEED,
-                vocabulary_size=SIZE,
-                cut=CandidateCut(),
-                rule=rule,
-            )
+            (expected,) = proposer.tokens([TABLE[path[-3], path[-2]]], [TokenPrefix(path[:-1])])
             assert token.token_id == expected.token_id
             if isinstance(expected.law, CutLaw):
                 assert tuple(token.distribution.token_ids) == expected.law.token_ids

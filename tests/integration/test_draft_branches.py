@@ -9,10 +9,20 @@ from grpc import aio
 
 from draft_service.proposal import DraftRule
 from outrider.engine.loop import LoopOptions
+from outrider.engine.model import Model
 from outrider.randomness import gumbel, token_word
 from outrider.testing.streams import draft_round
 from outrider.v1 import common_pb2, draft_pb2, model_pb2, model_pb2_grpc
-from tests.integration.drafting import PROMPT, SEED, SIZE, TABLE, Received, serving, table_model
+from tests.integration.drafting import (
+    PROMPT,
+    SEED,
+    SIZE,
+    TABLE,
+    Received,
+    serving,
+    serving_from_a_process,
+    table_model,
+)
 
 LENGTH = len(PROMPT)
 COUPLED = common_pb2.SamplingParams(verification=common_pb2.VERIFICATION_COUPLED)
@@ -208,42 +218,53 @@ async def test_branches_take_nobodys_room(blocks: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_rounds_at_random_leave_no_block_behind(seed: int) -> None:
-    generator = random.Random(seed)
-    model = table_model(blocks=12, context_length=96, step_time_s=0.0005)
-    async with serving(model) as channel:
-        streams = [await Received.opened(channel, derived_seed=SEED) for _ in range(3)]
-        committed = [list(PROMPT) for _ in streams]
-        for number in range(1, 26):
-            place = generator.randrange(len(streams))
-            received, ids = streams[place], committed[place]
-            if len(ids) > 70:
-                continue
-            k, ahead = generator.randint(0, 5), generator.randint(0, 6)
-            message = draft_round(
-                number,
-                ids,
-                until=len(ids) + k + ahead,
-                proposal=len(ids) + k,
-                branches=generator.choice([0, 2, 8]),
-                branch_length=generator.randint(0, 4),
-            )
-            await received.send(message, ids)
-            for _ in range(generator.randint(0, 3)):
-                if (await received.proposal()).done:
-                    break
-            paths = [
-                path
-                for path in [*received.drawn, *received.guesses]
-                if path[: len(ids)] == tuple(ids)
-            ]
-            if paths and generator.random() < 0.8:
-                ids[:] = generator.choice(paths)
-            if generator.random() < 0.5:
-                ids.append(generator.randrange(SIZE))
-        for received in streams:
-            await received.stream.call.done_writing()
-            while (answer := await received.stream.call.read()) is not aio.EOF:
-                for token in answer.proposal.tokens:
-                    received.hang(token)
-            received.check()
+    async with serving(few_blocks()) as channel:
+        await rounds_at_random(channel, random.Random(seed))
         assert await blocks_in_use(channel) == 0
+
+
+async def test_a_model_in_a_process_drafts_the_same() -> None:
+    async with serving_from_a_process(few_blocks) as channel:
+        await rounds_at_random(channel, random.Random(7))
+        assert await blocks_in_use(channel) == 0
+
+
+def few_blocks() -> Model:
+    return table_model(blocks=12, context_length=96, step_time_s=0.0005)
+
+
+async def rounds_at_random(channel: aio.Channel, generator: random.Random) -> None:
+    """Three generations: their chain, a branch or neither comes true, whatever is under way."""
+    streams = [await Received.opened(channel) for _ in range(3)]
+    committed = [list(PROMPT) for _ in streams]
+    for number in range(1, 31):
+        place = generator.randrange(len(streams))
+        received, ids = streams[place], committed[place]
+        if len(ids) > 70:
+            continue
+        k, ahead = generator.randint(0, 5), generator.randint(0, 6)
+        message = draft_round(
+            number,
+            ids,
+            until=len(ids) + k + ahead,
+            proposal=len(ids) + k,
+            branches=generator.choice([0, 2, 8]),
+            branch_length=generator.randint(0, 4),
+        )
+        await received.send(message, ids)
+        for _ in range(generator.randint(0, 3)):
+            if (await received.proposal()).done:
+                break
+        paths = [
+            path for path in [*received.drawn, *received.guesses] if path[: len(ids)] == tuple(ids)
+        ]
+        if paths and generator.random() < 0.8:
+            ids[:] = generator.choice(paths)
+        if generator.random() < 0.5:
+            ids.append(generator.randrange(SIZE))
+    for received in streams:
+        await received.stream.call.done_writing()
+        while (answer := await received.stream.call.read()) is not aio.EOF:
+            for token in answer.proposal.tokens:
+                received.hang(token)
+        received.check()

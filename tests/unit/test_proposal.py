@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from draft_service.proposal import CandidateCut, DraftedToken, columns_below, cut_law, draw_token
+from draft_service.proposal import (
+    CandidateCut,
+    DraftedToken,
+    DraftRule,
+    Proposer,
+    columns_below,
+    cut_law,
+)
 from outrider.draft_law import POINT_MASS, CutLaw
 from outrider.engine.columns import Columns
 from outrider.engine.sampling_options import SamplingOptions
@@ -29,16 +36,15 @@ def drawn(
     vocabulary_size: int = SIZE,
     cut: CandidateCut | None = None,
 ) -> DraftedToken:
-    return draw_token(
-        logits,
+    proposer = Proposer(
         options or SamplingOptions(),
-        columns=columns or Columns(logits.shape[0]),
-        prefix=prefix,
+        columns_below(columns or Columns(logits.shape[0]), vocabulary_size),
         prompt_length=1,
         derived_seed=derived_seed,
-        vocabulary_size=vocabulary_size,
         cut=cut or CandidateCut(),
     )
+    (token,) = proposer.tokens([logits], [prefix])
+    return token
 
 
 def law_of(token: DraftedToken) -> CutLaw:
@@ -192,3 +198,52 @@ def test_a_row_that_is_no_law_is_an_error(bad, options):
     logits[3] = bad
     with pytest.raises(NumericalFailure):
         drawn(logits, options)
+
+
+@pytest.mark.parametrize("rule", DraftRule)
+@pytest.mark.parametrize(
+    "options",
+    [
+        SamplingOptions(),
+        SamplingOptions(temperature=0.0),
+        SamplingOptions(top_p=0.7, min_p=0.01),
+        SamplingOptions(repetition_penalty=1.8, presence_penalty=1.0),
+    ],
+    ids=["plain", "greedy", "top_p", "penalties"],
+)
+def test_tokens_drawn_together_are_those_drawn_alone(options, rule):
+    rows = 2.0 * torch.randn(5, SIZE, generator=torch.Generator().manual_seed(3))
+    prefixes = [TokenPrefix([7, place, 3 * place][: place + 1]) for place in range(5)]
+    proposer = Proposer(
+        options,
+        Columns(SIZE),
+        prompt_length=1,
+        derived_seed=DRAFT_SEED,
+        cut=CandidateCut(),
+        rule=rule,
+    )
+    together = proposer.tokens(list(rows), prefixes, alternatives=3)
+    alone = [
+        proposer.tokens([row], [prefix], alternatives=3)[0]
+        for row, prefix in zip(rows, prefixes, strict=True)
+    ]
+    assert together == alone
+    for one, other in zip(together, alone, strict=True):
+        assert [each.token_id for each in one.alternatives] == [
+            each.token_id for each in other.alternatives
+        ]
+        assert len(one.alternatives) == 3 or options.top_p < 1.0
+        assert one.token_id not in [each.token_id for each in one.alternatives]
+
+
+@pytest.mark.parametrize("rule", DraftRule)
+def test_no_tokens_are_drawn_from_no_logits(rule):
+    proposer = Proposer(
+        SamplingOptions(),
+        Columns(SIZE),
+        prompt_length=1,
+        derived_seed=DRAFT_SEED,
+        cut=CandidateCut(),
+        rule=rule,
+    )
+    assert proposer.tokens([], []) == []

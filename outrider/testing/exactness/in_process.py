@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import torch
 
-from draft_service.proposal import CandidateCut, draw_token
+from draft_service.proposal import CandidateCut, Proposer
 from outrider.draft_law import POINT_MASS, CutLaw
 from outrider.engine.columns import Columns
 from outrider.engine.penalties import changes_logits
@@ -163,16 +163,14 @@ class InProcessDecoder:
         """The law of the draft token after `prefix`, or that token when it is a point mass."""
         key = self._key(prefix)
         if key not in self._laws:
-            drafted = draw_token(
-                self.pair.draft_logits(prefix.token_ids),
+            proposer = Proposer(
                 self.draft_options(),
-                columns=Columns(self.pair.vocabulary_size),
-                prefix=prefix,
+                Columns(self.pair.vocabulary_size),
                 prompt_length=len(request.prompt_token_ids),
                 derived_seed=0,
-                vocabulary_size=self.pair.vocabulary_size,
                 cut=self.cut,
             )
+            (drafted,) = proposer.tokens([self.pair.draft_logits(prefix.token_ids)], [prefix])
             law = drafted.law
             self._laws[key] = law if isinstance(law, CutLaw) else drafted.token_id
         return self._laws[key]
