@@ -82,7 +82,7 @@ def judged(
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(sampling_options(), TABLES, PROMPTS, SEEDS, st.data())
 def test_the_output_is_the_targets_own(options, table, prompt, seed, data):
     expected = own_choices(table, options, prompt=prompt, seed=seed)

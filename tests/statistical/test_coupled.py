@@ -32,7 +32,7 @@ PROMPT = (3, 5)
 PLAIN = SamplingOptions()
 TOGETHER = SamplingOptions(temperature=1.3, top_k=6, top_p=0.95, min_p=0.05)
 PENALTIES = SamplingOptions(repetition_penalty=1.4, presence_penalty=0.5, frequency_penalty=0.8)
-QUICK = Stages(alarm_samples=6_000, verdict_samples=50_000)
+QUICK = Stages(alarm_samples=5_000, verdict_samples=50_000)
 SCHEDULES = [Schedule(draft_lengths=(k,)) for k in range(9)] + [
     Schedule(draft_lengths=(3, 1, 0, 2), replay_every=0),
     Schedule(draft_lengths=(0, 8, 5)),
@@ -61,7 +61,7 @@ def test_first_two_tokens(options):
     assert Stages().passes(FirstTwoTokens(PAIR, decoder, options))
 
 
-def output(decoder: InProcessDecoder, seed: int, length: int = 40) -> Sequence[int]:
+def output(decoder: InProcessDecoder, seed: int, length: int = 30) -> Sequence[int]:
     request = Request(PROMPT, decoder.options, seed, length)
     return list(chain.from_iterable(one.output_token_ids for one in decoder.decode(request)))
 
@@ -78,9 +78,9 @@ def outputs_for_all_drafts(decoder: type[CoupledDecoder], options: SamplingOptio
 
 @pytest.mark.parametrize("options", [PLAIN, TOGETHER, PENALTIES], ids=["plain", "together", "past"])
 def test_no_draft_changes_the_output(options):
-    found = [outputs_for_all_drafts(CoupledDecoder, options, seed) for seed in (0, 2**64 - 1)]
-    assert [len(outputs) for outputs in found] == [1, 1]
-    assert found[0] != found[1]
+    found = outputs_for_all_drafts(CoupledDecoder, options, 0)
+    assert len(found) == 1
+    assert tuple(output(CoupledDecoder(PAIR, options), 2**64 - 1)) not in found
 
 
 @pytest.mark.parametrize("faulty", [NoiseForWholeRounds, RecoveredFromResidual, SecondBestAccepted])
@@ -93,7 +93,7 @@ def test_acceptance_is_that_of_the_theory():
     decoder = CoupledDecoder(PAIR, schedule=Schedule(draft_lengths=(1,), replay_every=0))
     meets = meeting_table()
     surplus = variance = 0.0
-    for seed in range(10):
+    for seed in range(4):
         before = list(PROMPT)
         for one in decoder.decode(Request(PROMPT, PLAIN, seed, 600)):
             expected = float(meets[before[-2], before[-1]])

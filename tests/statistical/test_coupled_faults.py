@@ -37,7 +37,7 @@ FAULTS = [
     ("law", "stages"),
     [
         pytest.param(
-            FirstTwoTokens, Stages(alarm_samples=2_000, verdict_samples=4_000), id="quick"
+            FirstTwoTokens, Stages(alarm_samples=1_000, verdict_samples=2_000), id="quick"
         ),
         *(
             pytest.param(
@@ -57,7 +57,7 @@ def test_planted_fault_fails_both_stages(fault, law, stages):
 
 
 def test_without_a_fault_nothing_is_found():
-    assert Stages(alarm_samples=5_000).passes(FirstTwoTokens(PAIR, OwnNoise(PAIR)))
+    assert Stages(alarm_samples=2_000).passes(FirstTwoTokens(PAIR, OwnNoise(PAIR)))
 
 
 class Simulated:
