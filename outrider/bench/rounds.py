@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -54,6 +55,8 @@ class Rounds:
     draft_ms: float
     """What drafts report, hidden behind verification or not."""
     shares: TimeShares | None
+    changes: dict[str, int]
+    """How often the coordinator changed the draft length, by the first word of its reason."""
 
     @property
     def tokens_per_round(self) -> float | None:
@@ -79,6 +82,16 @@ class Rounds:
             for place, count in enumerate(self.accepted_per_position)
             if self.drafted_rounds
         ]
+
+    @property
+    def draft_busy(self) -> float | None:
+        """Time in which a draft worked ÷ time of rounds; what does not show in `shares` is hidden
+        behind verification."""
+        return _ratio(self.draft_ms, self.later_ms)
+
+    def share_of_rounds(self, count: int) -> float | None:
+        """Of all but first rounds, 0 to 1."""
+        return _ratio(count, self.later_rounds)
 
     @property
     def mean_draft_length(self) -> float | None:
@@ -113,6 +126,7 @@ def rounds_of(observations: Iterable[Observation]) -> Rounds:
         shares=_shares(
             later_tokens, later_ms, verify_ms=verify_ms, queue_ms=queue_ms, wait_ms=wait_ms
         ),
+        changes=dict(Counter(_word(change.reason) for one in stats for change in one.changes)),
     )
 
 
@@ -127,6 +141,10 @@ def _shares(
         draft_wait=wait_ms / tokens,
         hop=max(0.0, total_ms - verify_ms - queue_ms - wait_ms) / tokens,
     )
+
+
+def _word(reason: str) -> str:
+    return reason.split(maxsplit=1)[0].rstrip(":,") if reason.strip() else "?"
 
 
 def _summed(rows: Sequence[Sequence[int]]) -> tuple[int, ...]:

@@ -18,6 +18,10 @@ class Setting:
     mode: generation_pb2.SpeculationMode.ValueType
     draft_length: int | None = None
     """Draft tokens in each round. None: the coordinator chooses."""
+    draft_ahead: bool | None = None
+    """Whether the draft goes on while the target verifies. None: the coordinator's setting."""
+    branches: int | None = None
+    """Most side branches of the draft. None: the coordinator chooses."""
 
     @property
     def speculates(self) -> bool:
@@ -26,7 +30,12 @@ class Setting:
 
     def to_message(self) -> generation_pb2.SpeculationParams:
         """The request's field."""
-        return generation_pb2.SpeculationParams(mode=self.mode, draft_length=self.draft_length)
+        return generation_pb2.SpeculationParams(
+            mode=self.mode,
+            draft_length=self.draft_length,
+            draft_ahead=self.draft_ahead,
+            branches=self.branches,
+        )
 
 
 TARGET_ONLY = Setting("target only", generation_pb2.SPECULATION_MODE_OFF)

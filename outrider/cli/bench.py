@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import typer
@@ -37,6 +38,8 @@ def bench(
     context: typer.Context,
     server: bench_options.Server = None,
     draft_length: bench_options.DraftLengths = AUTO,
+    draft_ahead: bench_options.DraftAhead = None,
+    draft_branches: bench_options.DraftBranches = None,
     concurrency: bench_options.Concurrency = "1,2,4,8",
     kind: bench_options.Kind = ",".join(KINDS),
     prompts: bench_options.PromptFile = None,
@@ -70,7 +73,10 @@ def bench(
         server = options.host_and_port(server)
         _refuse_options_of_own_pair(context)
     try:
-        speculating = parse_settings(draft_length)
+        speculating = [
+            replace(setting, draft_ahead=draft_ahead, branches=draft_branches)
+            for setting in parse_settings(draft_length)
+        ]
     except ValueError as error:
         raise typer.BadParameter(f"must be {error}", param_hint="--draft-length") from None
     trips = bench_lists.round_trips_ms(round_trip_ms)

@@ -40,6 +40,17 @@ EVEN_HEADINGS = (
     "acceptance",
     "needed",
 )
+DRAFT_HEADINGS = (
+    "",
+    "rounds with draft tokens",
+    "draft tokens in them",
+    "were waiting",
+    "correction foreseen",
+    "came too late",
+    "dropped tokens",
+    "draft busy",
+    "changes, by reason",
+)
 
 
 def tables(result: Result) -> Iterator[str]:
@@ -58,6 +69,8 @@ def tables(result: Result) -> Iterator[str]:
         yield paragraph(f"{finding.headline[0].upper()}{finding.headline[1:]}.")
         if finding.arithmetic:
             yield paragraph(finding.arithmetic, "soft")
+    yield heading("What the draft did")
+    yield table(DRAFT_HEADINGS, (_draft_row(one) for one in result.cells if one.versus))
     yield heading("Memory")
     yield table(
         ("pool", "model", "numbers", "device", "weights", "KV pool"),
@@ -141,6 +154,24 @@ def _even_row(finding: Finding) -> str:
             f"{even.speed:.2f} ×",
             percent(even.acceptance),
             percent(even.needed_acceptance),
+        )
+    )
+
+
+def _draft_row(one: Cell) -> str:
+    rounds = one.rounds
+    changes = ", ".join(f"{word} {count}" for word, count in sorted(rounds.changes.items()))
+    return row(
+        (
+            f"{where(one.place)}, {one.setting}",
+            percent(rounds.share_of_rounds(rounds.drafted_rounds)),
+            number(rounds.mean_draft_length),
+            percent(rounds.share_of_rounds(rounds.ready_rounds)),
+            percent(rounds.share_of_rounds(rounds.foreseen_rounds)),
+            percent(rounds.share_of_rounds(rounds.missed_rounds)),
+            str(rounds.dropped_tokens),
+            percent(rounds.draft_busy),
+            changes or NOTHING,
         )
     )
 

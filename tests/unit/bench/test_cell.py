@@ -73,3 +73,11 @@ def test_generations_that_never_answered_are_left_out() -> None:
     assert rounds.tokens_per_round is None
     assert rounds.acceptance is None
     assert rounds.acceptance_by_position == []
+
+
+def test_changes_are_counted_by_their_reason() -> None:
+    stats = generation_pb2.SpeculationStats(rounds=2)
+    for reason in ("START", "ACCEPTANCE: 0.2 after 40 tokens", "ACCEPTANCE: 0.7", ""):
+        stats.changes.add(reason=reason)
+    rounds = rounds_of([Observation(0, 0.0, stats=stats)])
+    assert rounds.changes == {"START": 1, "ACCEPTANCE": 2, "?": 1}

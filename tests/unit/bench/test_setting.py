@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.bench.setting import TARGET_ONLY, parse_settings
+from outrider.bench.setting import TARGET_ONLY, Setting, parse_settings
 from outrider.v1 import generation_pb2
 
 
@@ -20,6 +20,15 @@ def test_settings_are_what_the_request_says() -> None:
         mode=generation_pb2.SPECULATION_MODE_OFF
     )
     assert not TARGET_ONLY.speculates
+
+
+def test_what_is_not_asked_for_is_not_sent() -> None:
+    bare = Setting("auto", generation_pb2.SPECULATION_MODE_AUTO).to_message()
+    assert not bare.HasField("draft_ahead")
+    assert not bare.HasField("branches")
+    off = Setting("x", generation_pb2.SPECULATION_MODE_ON, 2, draft_ahead=False, branches=0)
+    assert off.to_message().HasField("draft_ahead")
+    assert off.to_message().HasField("branches")
 
 
 @pytest.mark.parametrize("words", ["", "0", "65", "two", "auto,", "-1", "1.5", "²"])

@@ -23,6 +23,7 @@ NOBODY = "127.0.0.1:9"
         ("--concurrency 5000", "--concurrency"),
         ("--draft-length many", "--draft-length"),
         ("--draft-length 0", "--draft-length"),
+        ("--draft-branches 65", "--draft-branches"),
         ("--kind poems", "--kind"),
         ("--verification trust", "--verification"),
         ("--prompts gone.jsonl", "gone.jsonl"),
