@@ -29,6 +29,8 @@ class Sequence:
         """Another owner took its state over: no work may go on with it."""
         self.recalled = False
         """The work under way on it is to end before the next forward."""
+        self.disposable = False
+        """Nobody reads it again once its state is gone."""
         self._keys: list[bytes] = []
         self._claims: list[int] | None = None
         self._asked = False
@@ -131,8 +133,9 @@ class Sequence:
         return count
 
     def fork(self) -> Sequence:
-        """Another sequence with the same ids; they share all blocks until one of them writes."""
+        """A disposable sequence with the same ids; they share blocks until one of them writes."""
         twin = Sequence(self.pool, scope=self.scope)
+        twin.disposable = True
         twin.prefix = self.prefix.copy()
         twin._keys = list(self._keys)
         for block in self.table[: _blocks(len(self.prefix), self.pool.block_size)]:
@@ -176,7 +179,7 @@ class Sequence:
         self.seal(len(token_ids))
         self.clear()
         self.preempted = True
-        self.pool.statistics.preemptions += 1
+        self.pool.statistics.preemptions += not self.disposable
         return token_ids
 
     def park(self) -> None:

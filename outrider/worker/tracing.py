@@ -10,7 +10,7 @@ from outrider.v1 import common_pb2
 
 
 class WorkerTrace:
-    """Started when a round arrives, ended with its last answer; times are summed over answers."""
+    """Started when a round arrives, ended with its last answer; all is summed over answers."""
 
     def __init__(self, name: str, context: common_pb2.TraceContext) -> None:
         self._span = telemetry.tracer().start_span(
@@ -19,22 +19,24 @@ class WorkerTrace:
             kind=SpanKind.SERVER,
         )
         self._answers = 0
+        self._tokens = 0
         self._queue_us = 0
         self._forward_us = 0
         self._sampling_us = 0
 
     def answered(self, timings: RoundTimings, *, tokens: int) -> None:
-        """Records how many draft tokens there were and where the time went."""
+        """Adds the draft tokens of an answer, and where its time went."""
         if not self._span.is_recording():
             return
         self._answers += 1
+        self._tokens += tokens
         self._queue_us += timings.queue_us
         self._forward_us += timings.forward_us
         self._sampling_us += timings.sampling_us
         self._span.set_attributes(
             {
                 telemetry.ANSWERS: self._answers,
-                telemetry.DRAFT_TOKENS: tokens,
+                telemetry.DRAFT_TOKENS: self._tokens,
                 telemetry.QUEUE_US: self._queue_us,
                 telemetry.FORWARD_US: self._forward_us,
                 telemetry.SAMPLING_US: self._sampling_us,

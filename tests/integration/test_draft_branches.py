@@ -199,7 +199,7 @@ async def test_branches_end_at_the_context_edge() -> None:
     received.check()
 
 
-@pytest.mark.parametrize("blocks", [8, 9, 10])
+@pytest.mark.parametrize("blocks", [6, 8, 12])
 async def test_branches_take_nobodys_room(blocks: int) -> None:
     """Two chains grow into a small pool: what they draft is what they would draft alone."""
     model = table_model(blocks=blocks, context_length=48)
@@ -214,6 +214,7 @@ async def test_branches_take_nobodys_room(blocks: int) -> None:
             received.check()
             await received.stream.half_close()
         assert await blocks_in_use(channel) == 0
+    assert model.pool.statistics.preemptions == 0
 
 
 @pytest.mark.parametrize("seed", range(4))
