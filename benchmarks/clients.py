@@ -15,10 +15,12 @@ from outrider.v1 import common_pb2, generation_pb2, generation_pb2_grpc
 
 @dataclass(slots=True)
 class Seen:
-    """One generation: when it was asked for, when its tokens came (by time.perf_counter)."""
+    """One generation: when it was asked for, when chunks came (by time.perf_counter), how many
+    tokens each had."""
 
     asked: float
     arrivals: list[float] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
     token_ids: list[int] = field(default_factory=list)
     summary: generation_pb2.GenerationSummary = field(
         default_factory=generation_pb2.GenerationSummary
@@ -26,8 +28,8 @@ class Seen:
 
     @property
     def tokens_per_s(self) -> float:
-        """Its own output over the time from asking to the last token."""
-        return len(self.token_ids) / (self.ended - self.asked)
+        """After the first chunk: the prompt is no part of it."""
+        return sum(self.counts[1:]) / (self.ended - self.arrivals[0])
 
     @property
     def first_token_s(self) -> float:
@@ -68,6 +70,7 @@ class Clients:
                 seen.summary = response.summary
             elif response.chunk.token_ids:
                 seen.arrivals.append(time.perf_counter())
+                seen.counts.append(len(response.chunk.token_ids))
                 seen.token_ids.extend(response.chunk.token_ids)
         if len(seen.token_ids) != request.max_new_tokens:
             raise RuntimeError(

@@ -7,7 +7,7 @@ from statistics import median
 
 from benchmarks.emulated_pair import ForwardTimes, PairTimes, running_emulated
 from benchmarks.results import Row
-from benchmarks.speculation import Load, compete, rate, ratios, round_words
+from benchmarks.speculation import EmulatedLoad, compete, rate, ratios, round_words
 from benchmarks.ways import AUTO, OFF, fixed
 from outrider.testing.emulated import Agreement
 
@@ -34,7 +34,7 @@ def measure(
     times: PairTimes = DEAR_ROWS,
 ) -> Iterator[Row]:
     """The row `price_64`."""
-    load = Load(
+    load = EmulatedLoad(
         agreement=Agreement(acceptance=ACCEPTANCE), count=count, output_tokens=output_tokens
     )
     common = {"k = 0": OFF, **{f"k = {length}": fixed(length) for length in draft_lengths}}

@@ -7,10 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import linear_regression, median
 
-from benchmarks.distant_draft import DistantDraft
+from benchmarks.chat_load import ChatLoad, chats
+from benchmarks.distant_draft import DistantDraft, running_with_distant_draft
 from benchmarks.emulated_pair import LIKE_A_GPU_PAIR, PairTimes, running_emulated
 from benchmarks.results import Row
+from benchmarks.services import embedded_programs, pinned
 from benchmarks.speculation import (
+    EmulatedLoad,
     Load,
     Run,
     compete,
@@ -18,6 +21,7 @@ from benchmarks.speculation import (
     ratios,
     round_words,
 )
+from benchmarks.subject import EMBEDDED
 from benchmarks.ways import AUTO, OFF, Way, synchronous
 from outrider.testing.emulated import HITS, Agreement
 
@@ -25,6 +29,9 @@ ROUND_TRIPS_S = (0.0, 0.010, 0.025, 0.050)
 ACCEPTANCE = 0.8
 DRAFT_LENGTHS = (4, 6, 8, 10)
 OUTPUT_TOKENS = 160
+EMBEDDED_ROUND_TRIPS_S = (0.0, 0.025, 0.050)
+EMBEDDED_DRAFT_LENGTHS = (1, 2)
+EMBEDDED_TOKENS = 64
 BARS = {0.025: "≥ 1.3", 0.050: "≥ 1.3"}
 SLOPE_BAR = "≤ 0.5"
 AHEAD, ALONE = "ahead", "alone"
@@ -57,57 +64,97 @@ def measure(
     times: PairTimes = LIKE_A_GPU_PAIR,
 ) -> Iterator[Row]:
     """A row for each round trip, `draft_ahead_25ms`, and `draft_ahead_slope` of all of them."""
-    load = Load(agreement=Agreement(acceptance=ACCEPTANCE), count=1, output_tokens=output_tokens)
-    ways = {
-        AHEAD: AUTO,
-        ALONE: OFF,
-        **{f"k = {length}": synchronous(length) for length in draft_lengths},
-    }
+    load = EmulatedLoad(
+        agreement=Agreement(acceptance=ACCEPTANCE), count=1, output_tokens=output_tokens
+    )
     note = (
         f"greedy, acceptance {ACCEPTANCE}, the draft's next-best hit {HITS[0]:g} with one "
         f"alternative, {sum(HITS):.2f} with four; one generation of {output_tokens} tokens, "
         f"in turns; {times.words}"
     )
-    hops = []
-    with running_emulated(times) as pair:
-        for round_trip_s in round_trips_s:
-            hops.append(_hop(pair, round_trip_s, ways, load, runs=runs))
-            yield _row(hops[-1], note)
-    if len(hops) > 1:
-        yield _slope(hops, note)
+    with running_emulated(times) as services:
+        found = _hops(services, round_trips_s, draft_lengths, load, runs=runs)
+    for hop in found:
+        yield _row("draft_ahead", hop, note, bar=BARS.get(hop.round_trip_s, ""))
+    if len(found) > 1:
+        yield _slope("draft_ahead", found, note, bar=SLOPE_BAR)
+
+
+def measure_embedded(
+    *,
+    round_trips_s: Sequence[float] = EMBEDDED_ROUND_TRIPS_S,
+    draft_lengths: Sequence[int] = EMBEDDED_DRAFT_LENGTHS,
+    prompts: int = 4,
+    output_tokens: int = EMBEDDED_TOKENS,
+) -> Iterator[Row]:
+    """The same of the embedded pair, `draft_ahead_embedded_25ms`: a run for each prompt."""
+    load = ChatLoad(chats=chats(prompts), temperature=0.0, output_tokens=output_tokens)
+    placement = pinned()
+    note = (
+        f"greedy, a chat of each kind of task, {output_tokens} tokens each, in turns; embedded "
+        f"pair, {EMBEDDED.dtype}; {placement.words}"
+    )
+    programs = embedded_programs(dtype=EMBEDDED.dtype, threads=placement.threads)
+    with running_with_distant_draft(programs, placement) as services:
+        found = _hops(services, round_trips_s, draft_lengths, load, runs=prompts)
+    for hop in found:
+        yield _row("draft_ahead_embedded", hop, note)
+    if len(found) > 1:
+        yield _slope("draft_ahead_embedded", found, note)
+
+
+def _hops(
+    services: DistantDraft,
+    round_trips_s: Sequence[float],
+    draft_lengths: Sequence[int],
+    load: Load,
+    *,
+    runs: int,
+) -> list[_Hop]:
+    ways = {
+        AHEAD: AUTO,
+        ALONE: OFF,
+        **{f"k = {length}": synchronous(length) for length in draft_lengths},
+    }
+    return [_hop(services, trip_s, ways, load, runs=runs) for trip_s in round_trips_s]
 
 
 def _hop(
-    pair: DistantDraft, round_trip_s: float, ways: Mapping[str, Way], load: Load, *, runs: int
+    services: DistantDraft,
+    round_trip_s: float,
+    ways: Mapping[str, Way],
+    load: Load,
+    *,
+    runs: int,
 ) -> _Hop:
-    measured_s = pair.move(round_trip_s)
+    measured_s = services.move(round_trip_s)
     print(f"  round trip {measured_s * 1000:.1f} ms", file=sys.stderr, flush=True)
     # What the coordinator has learnt at another distance is not part of this one.
-    compete(pair.coordinator, {AHEAD: ways[AHEAD]}, load, runs=1, first_edition=0)
-    return _Hop(round_trip_s, measured_s, compete(pair.coordinator, ways, load, runs=runs))
+    compete(services.coordinator, {AHEAD: ways[AHEAD]}, load, runs=1, first_edition=0)
+    return _Hop(round_trip_s, measured_s, compete(services.coordinator, ways, load, runs=runs))
 
 
-def _row(hop: _Hop, note: str) -> Row:
+def _row(name: str, hop: _Hop, note: str, *, bar: str = "") -> Row:
     best = hop.best
     found = ratios(hop.runs[AHEAD], hop.runs[best])
     others = ", ".join(
         f"{way} {rate(runs):.1f}" for way, runs in hop.runs.items() if way not in (AHEAD, best)
     )
     return Row(
-        f"draft_ahead_{hop.round_trip_s * 1000:.0f}ms",
+        f"{name}_{hop.round_trip_s * 1000:.0f}ms",
         rate(hop.runs[AHEAD]),
         "tokens/s",
         len(found),
         ratio=median(found),
         against=f"synchronous, best {best}, {rate(hop.runs[best]):.1f} tokens/s",
-        bar=BARS.get(hop.round_trip_s, ""),
+        bar=bar,
         note=f"ratios {min(found):.2f} to {max(found):.2f}; tokens/s: {others}; "
         f"{round_words(hop.runs[AHEAD])}; round trip measured {hop.measured_s * 1000:.1f} ms; "
         f"{note}",
     )
 
 
-def _slope(hops: Sequence[_Hop], note: str) -> Row:
+def _slope(name: str, hops: Sequence[_Hop], note: str, *, bar: str = "") -> Row:
     """Milliseconds per token that a millisecond of round trip adds."""
     trips = [hop.measured_s * 1000 for hop in hops]
     ahead, behind = (
@@ -115,13 +162,13 @@ def _slope(hops: Sequence[_Hop], note: str) -> Row:
         for way in (lambda hop: AHEAD, lambda hop: hop.best)
     )
     return Row(
-        "draft_ahead_slope",
+        f"{name}_slope",
         ahead,
         "ms per token and ms",
         len(hops),
         ratio=ahead / behind,
         against=f"the best synchronous k at each round trip, {behind:.3f}",
-        bar=SLOPE_BAR,
+        bar=bar,
         note=f"least squares over round trips {', '.join(f'{trip:.0f}' for trip in trips)} ms, "
         f"measured; {note}",
     )

@@ -13,57 +13,43 @@ from statistics import median
 
 from benchmarks.assisted import AssistedGeneration
 from benchmarks.bootstrap import geometric_mean
-from benchmarks.clients import Seen, answer_all
-from benchmarks.corpus import Corpus
+from benchmarks.chat_load import ChatLoad, chats
+from benchmarks.clients import answer_all
 from benchmarks.distant_draft import running_with_distant_draft
 from benchmarks.results import Row
 from benchmarks.services import embedded_programs, pinned
 from benchmarks.speculation import Run, round_words
 from benchmarks.subject import EMBEDDED
-from benchmarks.ways import AUTO, OFF, Way
-from outrider.bench.prompts import built_in
-from outrider.testing.cluster import token_request
-from outrider.v1 import common_pb2, generation_pb2
+from benchmarks.ways import AUTO, OFF
 
 TEMPERATURES = {"greedy": 0.0, "t0.8": 0.8}
 OUTPUT_TOKENS = 96
-WARM_UP_TOKENS = 24
-SEED = 1
-
-Chat = tuple[str, Sequence[int]]
-"""Kind of task, and the prompt's ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """The three on one prompt; of transformers the tokens per second."""
+    """The three on one chat, in tokens per second after the first; `run` is ours."""
 
     kind: str
-    auto: Seen
-    alone: Seen
+    auto: float
+    alone: float
     assisted: float
+    run: Run
 
 
 def measure(*, prompts: int = 8, output_tokens: int = OUTPUT_TOKENS) -> Iterator[Row]:
-    """Rows `embedded_vs_target_only` and `embedded_vs_hf_assisted`, and those of each sampling.
-
-    Of the prompts the four kinds have as many each.
-    """
-    corpus = Corpus(EMBEDDED.folder)
+    """Rows `embedded_vs_target_only` and `embedded_vs_hf_assisted`, and those of each sampling."""
+    some = chats(prompts)
     assisted = AssistedGeneration(EMBEDDED, frozenset(os.sched_getaffinity(0)))
-    chats = [
-        (prompt.kind, corpus.chat(prompt.messages[-1].content)) for prompt in built_in()[:prompts]
-    ]
     placement = pinned()
     programs = embedded_programs(dtype=EMBEDDED.dtype, threads=placement.threads)
     turns: dict[str, list[_Turn]] = {}
     with running_with_distant_draft(programs, placement) as services:
-        contest = _Contest(services.coordinator, assisted)
         for name, temperature in TEMPERATURES.items():
-            contest.turn(chats[0], temperature, output_tokens=WARM_UP_TOKENS)
-            turns[name] = [
-                contest.turn(chat, temperature, output_tokens=output_tokens) for chat in chats
-            ]
+            load = ChatLoad(chats=some, temperature=temperature, output_tokens=output_tokens)
+            contest = _Contest(services.coordinator, assisted, load)
+            contest.turn(0)
+            turns[name] = [contest.turn(edition) for edition in range(prompts)]
             yield from _rows(f"_auto_{name}", turns[name], output_tokens)
     yield from _rows("", [turn for some in turns.values() for turn in some], output_tokens)
 
@@ -72,30 +58,33 @@ def measure(*, prompts: int = 8, output_tokens: int = OUTPUT_TOKENS) -> Iterator
 class _Contest:
     coordinator: str
     assisted: AssistedGeneration
+    load: ChatLoad
 
-    def turn(self, chat: Chat, temperature: float, *, output_tokens: int) -> _Turn:
+    def turn(self, edition: int) -> _Turn:
         """One after the other."""
-        kind, prompt = chat
+        chat = self.load.chats[edition]
         auto, alone = (
-            answer_all(self.coordinator, [_request(prompt, way, temperature, output_tokens)])[0]
+            Run(answer_all(self.coordinator, self.load.requests(way, edition=edition)))
             for way in (AUTO, OFF)
         )
         assisted = self.assisted.tokens_per_s(
-            prompt, output_tokens=output_tokens, temperature=temperature
+            chat.token_ids,
+            output_tokens=self.load.output_tokens,
+            temperature=self.load.temperature,
         )
         print(
-            f"  {kind} at temperature {temperature:g}, tokens/s: auto {auto.tokens_per_s:.1f}, "
-            f"alone {alone.tokens_per_s:.1f}, assisted {assisted:.1f}",
+            f"  {chat.kind} at temperature {self.load.temperature:g}, tokens/s: auto "
+            f"{auto.tokens_per_s:.1f}, alone {alone.tokens_per_s:.1f}, assisted {assisted:.1f}",
             file=sys.stderr,
             flush=True,
         )
-        return _Turn(kind, auto, alone, assisted)
+        return _Turn(chat.kind, auto.tokens_per_s, alone.tokens_per_s, assisted, auto)
 
 
 def _rows(tail: str, turns: Sequence[_Turn], output_tokens: int) -> Iterator[Row]:
-    auto = [turn.auto.tokens_per_s for turn in turns]
+    auto = [turn.auto for turn in turns]
     for name, others, words in (
-        ("target_only", [turn.alone.tokens_per_s for turn in turns], "target alone on its core"),
+        ("target_only", [turn.alone for turn in turns], "target alone on its core"),
         (
             "hf_assisted",
             [turn.assisted for turn in turns],
@@ -115,22 +104,6 @@ def _rows(tail: str, turns: Sequence[_Turn], output_tokens: int) -> Iterator[Row
             ratio=geometric_mean(each),
             against=f"{words}, {median(others):.1f} tokens/s",
             note=f"geometric mean over prompts, {min(each):.2f} to {max(each):.2f}; by kind: "
-            f"{kinds}; {round_words([Run([turn.auto for turn in turns])])}; {output_tokens} tokens "
-            f"each, prefill included; {EMBEDDED.dtype}; draft and target on a core each",
+            f"{kinds}; {round_words([turn.run for turn in turns])}; {output_tokens} tokens "
+            f"each, without the prompt's time; {EMBEDDED.dtype}; draft and target on a core each",
         )
-
-
-def _request(
-    prompt: Sequence[int], way: Way, temperature: float, output_tokens: int
-) -> generation_pb2.GenerateRequest:
-    return token_request(
-        prompt,
-        max_new_tokens=output_tokens,
-        sampling=common_pb2.SamplingParams(
-            temperature=temperature,
-            seed=SEED,
-            ignore_eos=True,
-            verification=common_pb2.VERIFICATION_REJECTION,
-        ),
-        speculation=way,
-    )

@@ -15,7 +15,7 @@ from benchmarks.bootstrap import geometric_mean, upper_bound
 from benchmarks.distant_draft import DistantDraft
 from benchmarks.emulated_pair import LIKE_A_GPU_PAIR, PairTimes, running_emulated
 from benchmarks.results import Row
-from benchmarks.speculation import Load, Run, compete, rate, ratios, round_words
+from benchmarks.speculation import EmulatedLoad, Run, compete, rate, ratios, round_words
 from benchmarks.ways import AUTO, OFF
 from outrider.testing.emulated import Agreement, Law
 
@@ -86,7 +86,7 @@ def _measure(
 ) -> _Found:
     measured_s = pair.move(cell.round_trip_s)
     print(f"  {cell.name}, measured {measured_s * 1000:.1f} ms", file=sys.stderr, flush=True)
-    load = Load(
+    load = EmulatedLoad(
         agreement=Agreement(acceptance=cell.acceptance, law=law),
         count=cell.count,
         output_tokens=output_tokens,

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
+from typing import Protocol
 
 from benchmarks.clients import Seen, answer_all
 from benchmarks.ways import Way
@@ -14,8 +15,16 @@ from outrider.testing.emulated import Agreement, Law
 from outrider.v1 import common_pb2, generation_pb2
 
 
+class Load(Protocol):
+    """What is asked in each run."""
+
+    def requests(self, way: Way, *, edition: int) -> list[generation_pb2.GenerateRequest]:
+        """Those of one run, all at once. Of one edition they are the same but for the way."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class EmulatedLoad:
     """`count` generations at once, each with a prompt of its own that says `agreement`."""
 
     agreement: Agreement
@@ -23,10 +32,7 @@ class Load:
     output_tokens: int
 
     def requests(self, way: Way, *, edition: int) -> list[generation_pb2.GenerateRequest]:
-        """Greedy under PEAKED laws, else at temperature 1 by the rejection rule.
-
-        Requests of the same edition are the same but for the way.
-        """
+        """Greedy under PEAKED laws, else at temperature 1 by the rejection rule."""
         spread = self.agreement.law is Law.SPREAD
         return [
             token_request(
@@ -52,7 +58,10 @@ class Run:
 
     @property
     def tokens_per_s(self) -> float:
-        """Summed over its generations, each by its own time: who ends last is no matter."""
+        """Summed over its generations, each by its own time from its first token to its last.
+
+        So neither prompts, which one way may find read by another, nor who ends last matter.
+        """
         return sum(one.tokens_per_s for one in self.seen)
 
     @property
