@@ -19,7 +19,7 @@ from outrider.cli.figures import NOTHING, number, percent, size
 
 COLUMNS = (
     "ms",
-    "tokens/s",
+    "tokens\n/s",
     "speed\n(95 %)",
     "tokens\n/round",
     "accep-\ntance",
@@ -101,7 +101,7 @@ def memory_table(subject: Subject) -> Table:
 
 
 def _words(one: Cell) -> Iterator[str]:
-    yield f"  {one.setting}"
+    yield f" {one.setting}"
     yield number(one.tokens_per_s.median)
     yield _speed(one.versus.speed) if one.versus else NOTHING
     yield number(one.rounds.tokens_per_round, digits=2)
@@ -112,7 +112,7 @@ def _words(one: Cell) -> Iterator[str]:
 
 
 def _even_words(one: Finding) -> Iterator[str]:
-    yield f"  {one.setting}"
+    yield f" {one.setting}"
     even = one.break_even
     if even is None:
         return

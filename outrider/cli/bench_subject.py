@@ -86,7 +86,7 @@ def _stay(milliseconds: float) -> None:
 def ready_state(client: Client) -> generation_pb2.GenerationServiceGetStatusResponse:
     """The coordinator's state once target and draft are usable.
 
-    Raises ClientError when they are not within PAIRING_TIMEOUT_S, saying why.
+    Raises ClientError when there is none, or none is within PAIRING_TIMEOUT_S, saying why.
     """
     deadline = time.monotonic() + PAIRING_TIMEOUT_S
     while True:
@@ -98,8 +98,8 @@ def ready_state(client: Client) -> generation_pb2.GenerationServiceGetStatusResp
         ]
         if not missing:
             return state
-        if time.monotonic() > deadline:
-            pool, workers = missing[0]
+        pool, workers = missing[0]
+        if not workers or time.monotonic() > deadline:
             reasons = (
                 "; ".join(f"{one.address}: {one.reason}" for one in workers) or "there is none"
             )

@@ -89,6 +89,7 @@ class Script(generation_pb2_grpc.GenerationServiceServicer):
     endless: bool = False
     pause_s: float = 0.0
     running: int = 0
+    most_running: int = 0
     chunk = staticmethod(chunk)
     summary = staticmethod(summary)
     error_status = staticmethod(error_status)
@@ -103,6 +104,7 @@ class Script(generation_pb2_grpc.GenerationServiceServicer):
     ) -> AsyncIterator[generation_pb2.GenerateResponse]:
         self.requests.append(request)
         self.running += 1
+        self.most_running = max(self.most_running, self.running)
         try:
             async for event in self._answer(request, context):
                 yield event

@@ -89,6 +89,7 @@ def test_the_load_is_what_was_asked_for_from_beginning_to_end(
     while pair.script.running and time.monotonic() < deadline:
         time.sleep(0.01)
     assert pair.script.running == 0
+    assert pair.script.most_running == 5
     facts = figures(out)
     assert [(one["requests"], one["turns"]) for one in facts["cells"]] == [(10, 2), (10, 2)]
 
@@ -176,6 +177,16 @@ def test_a_fixed_draft_length_of_the_server_is_told(
     done = outrider("bench", "--server", pair.address, "--out", out, *SHORT)
     assert done.returncode == 0, done.stderr
     assert "draft length of its own, 2" in done.stderr
+
+
+def test_without_a_draft_there_is_nothing_to_compare(
+    outrider: Outrider, pair: ScriptedServer, tmp_path: Path
+) -> None:
+    del pair.script.status.drafts[:]
+    done = outrider("bench", "--server", pair.address, "--out", str(tmp_path / "result.json"))
+    assert done.returncode == 1
+    assert "no usable draft, so there is nothing to compare" in done.stderr
+    assert pair.script.requests == []
 
 
 def test_nobody_there(outrider: Outrider, tmp_path: Path) -> None:
