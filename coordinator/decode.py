@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator
 
@@ -63,6 +64,9 @@ class DecodeLoop:
             self._drafting.begin(offset=self._offset)
         while True:
             cut = await self._turn()
+            if self._drafting is not None and self._drafting.waited_for:
+                # The draft hears of the output before the client does: the next round needs it.
+                await asyncio.sleep(0)
             yield cut
             if cut.finish_reason is not None:
                 return

@@ -65,6 +65,11 @@ class Drafting:
         if self.plan.draft_length or self.plan.ahead:
             self._session.commit(self.plan)
 
+    @property
+    def waited_for(self) -> bool:
+        """The next round cannot have all its draft tokens before the draft has sent more."""
+        return self._tree.depth < self.plan.draft_length
+
     async def proposal(self) -> Proposal:
         """The draft tokens of the next round; waits for them as long as the policy says."""
         if not self.plan.draft_length:
