@@ -52,9 +52,10 @@ def _pair(result: Result) -> str:
 
 
 def _tiles(result: Result) -> Iterator[str]:
-    """Of the cell that gains most, and what it costs in memory."""
+    """Of the load at which the advised setting gains most, and what it costs in memory."""
+    judged = {one.judged for one in result.advice}
     best = max(
-        (one for one in result.cells if one.versus is not None),
+        (one for one in result.cells if one.setting in judged),
         key=lambda one: one.versus.speed.median if one.versus else 0.0,
     )
     assert best.versus is not None  # noqa: S101
