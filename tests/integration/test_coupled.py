@@ -81,7 +81,10 @@ async def test_no_draft_and_no_draft_length_changes_the_output(
         target, _ = tiny_pair()
         plan = WorkerPlan(draft) if draft is not None else None
         async with running_cluster(WorkerPlan(target), plan) as cluster:
-            for speculation in [OFF, *map(k, draft_lengths if draft is drafts[0] else (2,))]:
+            ways = [OFF, k(2), k(3, draft_ahead=False), k(3, branches=4)]
+            if draft is drafts[0]:
+                ways += map(k, draft_lengths)
+            for speculation in ways:
                 output = await generate(cluster, speculation)
                 assert output.gapless
                 assert output.summary.reproducible
