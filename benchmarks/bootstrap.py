@@ -14,8 +14,8 @@ def geometric_mean(ratios: Sequence[float]) -> float:
     return math.exp(math.fsum(map(math.log, ratios)) / len(ratios))
 
 
-def upper_bound(ratios: Sequence[float], *, confidence: float = 0.95) -> float:
+def upper_bound(ratios: Sequence[float], *, confidence: float = 0.95, draws: int = DRAWS) -> float:
     """What the geometric mean of such ratios is below with that confidence (percentile method)."""
     generator = random.Random(1)
-    means = sorted(geometric_mean(generator.choices(ratios, k=len(ratios))) for _ in range(DRAWS))
-    return means[math.ceil(confidence * DRAWS) - 1]
+    means = sorted(geometric_mean(generator.choices(ratios, k=len(ratios))) for _ in range(draws))
+    return means[math.ceil(confidence * draws) - 1]

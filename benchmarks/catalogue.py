@@ -8,9 +8,14 @@ from typing import Any
 
 from benchmarks import (
     batched_verify,
+    common_price,
+    coupled_acceptance,
+    draft_ahead,
     embedded,
+    embedded_auto,
     engine_process,
     greedy,
+    guard,
     hop,
     kv_bookkeeping,
     limits,
@@ -23,10 +28,13 @@ from benchmarks import (
     wire,
 )
 from benchmarks.results import Row
+from outrider.testing.emulated import Law
 
 Measure = Callable[..., Iterable[Row]]
 ENGINE = "engine"
 """Names all benchmarks of the engine."""
+SPECULATION = "speculation"
+"""Names all benchmarks of when and how far to speculate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +76,34 @@ ENGINE_ROWS = (
     ),
     Benchmark("limits", "What limits a forward", 60, limits.measure),
 )
+SPECULATION_ROWS = (
+    Benchmark("draft_ahead", "Draft-ahead over a slow hop", 320, draft_ahead.measure),
+    Benchmark("guard", "Speculation where it may not pay", 420, guard.measure),
+    Benchmark("price_64", "Many generations, a price per row", 160, common_price.measure),
+    Benchmark("embedded_auto", "The embedded pair by default", 300, embedded_auto.measure),
+    Benchmark(
+        "draft_ahead_embedded",
+        "Draft-ahead of the embedded pair",
+        240,
+        draft_ahead.measure_embedded,
+    ),
+    Benchmark("coupled_acceptance", "Acceptance of COUPLED", 150, coupled_acceptance.measure),
+)
 PARTS = (
+    Benchmark(
+        "guard_grid",
+        "Speculation where it may not pay, the whole grid",
+        2600,
+        guard.measure,
+        {"name": "guard_grid", "cells": guard.GRID},
+    ),
+    Benchmark(
+        "guard_greedy",
+        "Speculation where it may not pay, greedy",
+        420,
+        guard.measure,
+        {"name": "guard_greedy", "law": Law.PEAKED},
+    ),
     *(
         Benchmark(
             f"batched_verify_8_{dtype}",
@@ -122,19 +157,22 @@ PARTS = (
     Benchmark("sampling_share", "Sampling", 25, sampling.measure, {"kinds": ("plain",)}),
 )
 
+GROUPS: Mapping[str, tuple[Benchmark, ...]] = {ENGINE: ENGINE_ROWS, SPECULATION: SPECULATION_ROWS}
+
 
 def known_names() -> Sequence[str]:
     """Whatever `find` knows."""
-    return [ENGINE, *(one.name for one in (*PAIR, *ENGINE_ROWS, *PARTS))]
+    every = (*PAIR, *ENGINE_ROWS, *SPECULATION_ROWS, *PARTS)
+    return [*GROUPS, *(one.name for one in every)]
 
 
 def find(names: Sequence[str]) -> list[Benchmark]:
     """The benchmarks of these names, all where there are none. Raises ValueError."""
-    by_name = {one.name: (one,) for one in (*PAIR, *ENGINE_ROWS, *PARTS)}
-    by_name[ENGINE] = ENGINE_ROWS  # type: ignore[assignment]
+    every = (*PAIR, *ENGINE_ROWS, *SPECULATION_ROWS, *PARTS)
+    by_name = {**{one.name: (one,) for one in every}, **GROUPS}
     unknown = sorted(set(names) - set(by_name))
     if unknown:
         raise ValueError(f"unknown: {', '.join(unknown)}")
     if not names:
-        return [*PAIR, *ENGINE_ROWS]
+        return [*PAIR, *ENGINE_ROWS, *SPECULATION_ROWS]
     return [one for name in names for one in by_name[name]]

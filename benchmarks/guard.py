@@ -20,7 +20,8 @@ from benchmarks.ways import AUTO, OFF
 from outrider.testing.emulated import Agreement, Law
 
 OUTPUT_TOKENS = 96
-CELL_BAR = "95 % upper bound ≥ 0.97"
+LOWEST = 0.97
+CELL_BAR = f"95 % upper bound ≥ {LOWEST:g}"
 MEAN_BAR = "≥ 0.99"
 SWITCH_BAR = "≤ 1"
 SWITCHES_PER_S = 10.0
@@ -57,102 +58,100 @@ CORNERS = _cells((0.05, 0.95), (0.0, 0.2), (1, 8, 32))
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """One cell. `switches`: of speculation, in SWITCHES_PER_S."""
+    """What both ways did in one cell. `switches`: of speculation, in SWITCHES_PER_S."""
 
-    ratios: Sequence[float]
+    cell: Cell
+    measured_s: float
+    auto: Sequence[Run]
+    alone: Sequence[Run]
     switches: float
-    row: Row
+
+    @property
+    def ratios(self) -> list[float]:
+        """Run by run."""
+        return ratios(self.auto, self.alone)
+
+    @property
+    def bound(self) -> float:
+        """The ratio is below it, with 95 % confidence."""
+        return upper_bound(self.ratios)
+
+    def row(self, name: str, note: str) -> Row:
+        """Of this cell."""
+        each = self.ratios
+        return Row(
+            f"{name}_{self.cell.name}",
+            rate(self.auto),
+            "tokens/s",
+            len(each),
+            ratio=geometric_mean(each),
+            against=f"target alone, {rate(self.alone):.1f} tokens/s",
+            bar=CELL_BAR,
+            note=f"95 % upper bound {self.bound:.3f}, ratios {min(each):.3f} to {max(each):.3f}; "
+            f"acceptance {self.cell.acceptance:g}, round trip measured "
+            f"{self.measured_s * 1000:.1f} ms, {self.cell.count} at once; {self.switches:.1f} "
+            f"switches in {SWITCHES_PER_S:g} s; {round_words(self.auto)}; {note}",
+        )
 
 
 def measure(
     *,
+    name: str = "guard",
     cells: Sequence[Cell] = CORNERS,
     runs: int = 3,
     output_tokens: int = OUTPUT_TOKENS,
     law: Law = Law.SPREAD,
     times: PairTimes = LIKE_A_GPU_PAIR,
 ) -> Iterator[Row]:
-    """A row `guard_…` for each cell, `guard_mean` and `guard_switches` of them all."""
+    """A row `NAME_a5_25ms_8` for each cell, and `NAME_mean` and `NAME_switches` of them all."""
+    sampling = "greedy" if law is Law.PEAKED else "temperature 1, rejection rule"
+    note = f"{output_tokens} tokens each, {sampling}; {times.words}"
     found = []
-    with running_emulated(times) as pair:
+    with running_emulated(times) as services:
         for cell in cells:
-            found.append(_measure(pair, cell, law, times, runs=runs, output_tokens=output_tokens))
-            yield found[-1].row
-    yield from _sums(found)
+            load = EmulatedLoad(
+                agreement=Agreement(acceptance=cell.acceptance, law=law),
+                count=cell.count,
+                output_tokens=output_tokens,
+            )
+            found.append(_measure(services, cell, load, runs))
+            yield found[-1].row(name, note)
+    yield from _sums(name, found)
 
 
-def _measure(
-    pair: DistantDraft, cell: Cell, law: Law, times: PairTimes, *, runs: int, output_tokens: int
-) -> _Found:
-    measured_s = pair.move(cell.round_trip_s)
+def _measure(services: DistantDraft, cell: Cell, load: EmulatedLoad, runs: int) -> _Found:
+    measured_s = services.move(cell.round_trip_s)
     print(f"  {cell.name}, measured {measured_s * 1000:.1f} ms", file=sys.stderr, flush=True)
-    load = EmulatedLoad(
-        agreement=Agreement(acceptance=cell.acceptance, law=law),
-        count=cell.count,
-        output_tokens=output_tokens,
-    )
     # The coordinator gets to know the new cell; what it had learnt elsewhere was right there.
-    compete(pair.coordinator, {"auto": AUTO}, load, runs=1, first_edition=0)
-    before = pair.client.status().policy.switches
-    runs_of = compete(pair.coordinator, {"auto": AUTO, "alone": OFF}, load, runs=runs)
-    switches = pair.client.status().policy.switches - before
-    per_time = SWITCHES_PER_S * switches / sum(run.seconds for run in runs_of["auto"])
-    return _found(
-        cell,
-        runs_of["auto"],
-        runs_of["alone"],
-        per_time,
-        (
-            f"round trip measured {measured_s * 1000:.1f} ms; {_law_words(law)}; {times.words}; "
-            f"{output_tokens} tokens each"
-        ),
+    compete(services.coordinator, {"auto": AUTO}, load, runs=1, first_edition=0)
+    before = services.client.status().policy.switches
+    runs_of = compete(services.coordinator, {"auto": AUTO, "alone": OFF}, load, runs=runs)
+    switches = services.client.status().policy.switches - before
+    seconds = sum(run.seconds for run in runs_of["auto"])
+    return _Found(
+        cell, measured_s, runs_of["auto"], runs_of["alone"], SWITCHES_PER_S * switches / seconds
     )
 
 
-def _found(
-    cell: Cell, auto: Sequence[Run], alone: Sequence[Run], switches: float, note: str
-) -> _Found:
-    each = ratios(auto, alone)
-    bound = upper_bound(each)
-    row = Row(
-        f"guard_{cell.name}",
-        rate(auto),
-        "tokens/s",
-        len(each),
-        ratio=geometric_mean(each),
-        against=f"target alone, {rate(alone):.1f} tokens/s",
-        bar=CELL_BAR,
-        note=f"95 % upper bound {bound:.3f}, ratios {min(each):.3f} to {max(each):.3f}; "
-        f"acceptance {cell.acceptance:g}, {cell.count} at once; {switches:.1f} switches in "
-        f"{SWITCHES_PER_S:g} s; {round_words(auto)}; {note}",
-    )
-    return _Found(each, switches, row)
-
-
-def _sums(found: Sequence[_Found]) -> Iterator[Row]:
-    means = [geometric_mean(one.ratios) for one in found]
-    bounds = [upper_bound(one.ratios) for one in found]
-    worst = min(range(len(found)), key=lambda place: bounds[place])
+def _sums(name: str, found: Sequence[_Found]) -> Iterator[Row]:
+    mean = geometric_mean([geometric_mean(one.ratios) for one in found])
+    worst = min(found, key=lambda one: one.bound)
     yield Row(
-        "guard_mean",
-        geometric_mean(means),
-        "ratio",
+        f"{name}_mean",
+        mean,
+        "of target alone",
         len(found),
-        ratio=geometric_mean(means),
-        against="target alone, the geometric mean over cells",
+        ratio=mean,
+        against="the target alone, the geometric mean over cells",
         bar=MEAN_BAR,
-        note=f"lowest 95 % upper bound {bounds[worst]:.3f} in {found[worst].row.name}; "
-        f"{sum(bound < 0.97 for bound in bounds)} of {len(found)} cells below 0.97",
+        note=f"lowest 95 % upper bound {worst.bound:.3f} in {worst.cell.name}; "
+        f"{sum(one.bound < LOWEST for one in found)} of {len(found)} cells below {LOWEST:g}",
     )
     yield Row(
-        "guard_switches",
+        f"{name}_switches",
         max(one.switches for one in found),
         f"switches in {SWITCHES_PER_S:g} s",
         len(found),
         bar=SWITCH_BAR,
         note="of the whole pool, in the cell that has most",
     )
-
-
-def _law_words(law: Law) -> str:
-    return "greedy" if law is Law.PEAKED else "temperature 1, rejection rule"

@@ -26,6 +26,18 @@ TABLES: dict[str, Sequence[str]] = {
         r"loop_thread_vs_process_.*",
     ),
     "limits": (r"limit_.*",),
+    "speculation": (
+        r"draft_ahead_\d+ms",
+        r"draft_ahead_slope",
+        r"draft_ahead_embedded_.*",
+        r"price_64",
+        r"embedded_vs_target_only(_auto_.*)?",
+        r"embedded_vs_hf_assisted.*",
+        r"coupled_acceptance",
+    ),
+    "guard": (r"guard_a.*", r"guard_(mean|switches)"),
+    "guard_greedy": (r"guard_greedy_.*",),
+    "guard_grid": (r"guard_grid_.*",),
     "gpu": (r"gpu_.*",),
 }
 """Patterns of the names of the rows, in the order of the table."""
