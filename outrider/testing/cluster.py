@@ -13,6 +13,7 @@ from grpc import aio
 from coordinator.main import CoordinatorServer
 from draft_service.kind import draft_kind
 from draft_service.proposal import CandidateCut
+from outrider.delay_proxy import DelayProxy
 from outrider.engine.loop_options import LoopOptions
 from outrider.engine.model import Model
 from outrider.rpc.channel import open_channel
@@ -151,10 +152,13 @@ class Cluster:
         coordinator: CoordinatorServer,
         target: WorkerServer[Any, Any],
         draft: WorkerServer[Any, Any] | None,
+        *,
+        draft_hop: DelayProxy | None = None,
     ) -> None:
         self.coordinator = coordinator
         self.target = target
         self.draft = draft
+        self.draft_hop = draft_hop
         self.channel: aio.Channel = open_channel(coordinator.rpc.address)
         self.stub = generation_pb2_grpc.GenerationServiceStub(self.channel)
 
@@ -186,25 +190,34 @@ async def running_cluster(
     *,
     cut: CandidateCut | None = None,
     max_draft_length: int = 16,
+    draft_round_trip_s: float | None = None,
     **settings: Any,
 ) -> AsyncIterator[Cluster]:
     """The three services, ready: the draft is paired, or refused, when this is entered.
 
+    `draft_round_trip_s`: of a proxy between coordinator and draft; None: there is none.
     `settings` are those of the coordinator, which speculates whether that pays or not.
     """
     async with AsyncExitStack() as stack:
         target_server = await start_target(target, max_draft_length=max_draft_length)
         draft_server = await start_draft(draft, cut=cut) if draft else None
+        draft_address = draft_server.rpc.address if draft_server else ""
+        hop = None
+        if draft_round_trip_s is not None:
+            hop = DelayProxy(draft_address, round_trip_s=draft_round_trip_s)
+            draft_address = (await stack.enter_async_context(hop)).address
         coordinator = CoordinatorServer(
             CoordinatorSettings(
                 listen=LOOPBACK,
                 target_address=target_server.rpc.address,
-                draft_address=draft_server.rpc.address if draft_server else "",
+                draft_address=draft_address,
                 **{"draft_timeout_ms": 10_000, "speculation": "on", **settings},
             )
         )
         await coordinator.start()
-        cluster = await stack.enter_async_context(Cluster(coordinator, target_server, draft_server))
+        cluster = await stack.enter_async_context(
+            Cluster(coordinator, target_server, draft_server, draft_hop=hop)
+        )
         await coordinator.become_ready()
         await coordinator.pools.look()
         yield cluster

@@ -15,7 +15,7 @@ from outrider.testing.exactness.experiments import (
     no_seeds,
     numbered_seeds,
 )
-from outrider.testing.exactness.network import network_decoder
+from outrider.testing.exactness.network import Conditions, network_decoder
 from outrider.testing.exactness.stages import Stages
 from outrider.testing.exactness.tables import random_pair
 from outrider.testing.scripted import ScriptedModel
@@ -23,6 +23,7 @@ from outrider.v1 import common_pb2
 
 # The draft is much like the target, so that rounds are long and all places in one are seen.
 PAIR = random_pair(seed=1, likeness=0.8)
+SYNCHRONOUS = Conditions(cut=CandidateCut(candidates=4), settings={"draft_ahead": False})
 SEEDS = {"seeded": numbered_seeds, "unseeded": no_seeds}
 MODES = {
     "plain": SamplingOptions(),
@@ -45,7 +46,7 @@ MODES = {
     ],
 )
 def test_transitions_through_the_network(mode: str, seeds: str) -> None:
-    with network_decoder(PAIR, cut=CandidateCut(candidates=4)) as decoder:
+    with network_decoder(PAIR, SYNCHRONOUS) as decoder:
         experiment = Transitions(PAIR, decoder, MODES[mode], seeds=SEEDS[seeds])
         assert Stages().passes(experiment)
 
@@ -54,8 +55,8 @@ def test_transitions_through_the_network(mode: str, seeds: str) -> None:
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seeds", SEEDS)
 def test_coupled_transitions_through_the_network(seeds: str) -> None:
-    coupled = common_pb2.VERIFICATION_COUPLED
-    with network_decoder(PAIR, verification=coupled) as decoder:
+    coupled = Conditions(verification=common_pb2.VERIFICATION_COUPLED)
+    with network_decoder(PAIR, coupled) as decoder:
         experiment = Transitions(PAIR, decoder, MODES["together"], seeds=SEEDS[seeds])
         assert Stages().passes(experiment)
 
@@ -75,7 +76,7 @@ def draft_that_knows(size: int) -> ScriptedModel:
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("size", [6, 11])
 def test_a_draft_with_another_vocabulary_keeps_the_law(size: int) -> None:
-    with network_decoder(PAIR, draft=draft_that_knows(size)) as decoder:
+    with network_decoder(PAIR, Conditions(draft=draft_that_knows(size))) as decoder:
         assert Stages().passes(Transitions(PAIR, decoder))
 
 
@@ -83,5 +84,5 @@ def test_a_draft_with_another_vocabulary_keeps_the_law(size: int) -> None:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("trust", ["trusted", "untrusted"])
 def test_first_two_tokens_through_the_network(trust: str) -> None:
-    with network_decoder(PAIR, draft_trust=trust) as decoder:
+    with network_decoder(PAIR, Conditions(settings={"draft_trust": trust})) as decoder:
         assert Stages().passes(FirstTwoTokens(PAIR, decoder, seeds=no_seeds))

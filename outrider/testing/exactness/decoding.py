@@ -22,12 +22,22 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One verification of one generation. `replayed`: it was answered after state was lost."""
+    """One verification of one generation.
+
+    `replayed`: it was answered after state was lost. `foreseen`: its draft tokens were drafted
+    below a guess at the correction before them.
+    """
 
     draft_length: int
     accepted: int
     output_token_ids: Sequence[int]
     replayed: bool = False
+    foreseen: bool = False
+
+    @property
+    def all_accepted(self) -> bool:
+        """There were draft tokens and none was rejected."""
+        return 0 < self.draft_length == self.accepted
 
 
 class Decoder(Protocol):
@@ -44,11 +54,23 @@ class Decoder(Protocol):
 class Place(Enum):
     """Where in a round an output token was decided; known before it is drawn."""
 
+    ALONE = auto()
+    """In a round without draft tokens."""
     FIRST = auto()
+    """The first draft token after such a round."""
     INSIDE = auto()
-    AFTER_FULL_ACCEPTANCE = auto()
+    """A later draft token of a round."""
+    BONUS = auto()
+    """Behind draft tokens that were all accepted, in the same round."""
+    AFTER_BONUS = auto()
+    """The first draft token after a round that ended so."""
+    AFTER_ALL = auto()
+    """The first draft token after a round whose tokens were all accepted, without a bonus."""
     AFTER_REJECTION = auto()
+    FORESEEN = auto()
+    """The first draft token below a guess at the correction before it."""
     AFTER_REPLAY = auto()
+    """The first token of a round that was answered after state was lost."""
 
 
 def places(rounds: Sequence[Round]) -> list[Place]:
@@ -57,17 +79,24 @@ def places(rounds: Sequence[Round]) -> list[Place]:
     before: Round | None = None
     for this in rounds:
         for index in range(len(this.output_token_ids)):
-            if index and index == this.draft_length:
-                found.append(Place.AFTER_FULL_ACCEPTANCE)
-            elif index:
-                found.append(Place.INSIDE)
-            elif this.replayed:
-                found.append(Place.AFTER_REPLAY)
-            elif before is None or before.draft_length == 0:
-                found.append(Place.FIRST)
-            elif before.accepted == before.draft_length:
-                found.append(Place.AFTER_FULL_ACCEPTANCE)
+            if index == 0:
+                found.append(_first_place(this, before))
             else:
-                found.append(Place.AFTER_REJECTION)
+                found.append(Place.BONUS if index == this.draft_length else Place.INSIDE)
         before = this
     return found
+
+
+def _first_place(this: Round, before: Round | None) -> Place:
+    if this.replayed:
+        return Place.AFTER_REPLAY
+    if this.draft_length == 0:
+        return Place.ALONE
+    if this.foreseen:
+        return Place.FORESEEN
+    if before is None or before.draft_length == 0:
+        return Place.FIRST
+    if not before.all_accepted:
+        return Place.AFTER_REJECTION
+    with_bonus = len(before.output_token_ids) > before.accepted
+    return Place.AFTER_BONUS if with_bonus else Place.AFTER_ALL

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any
 
+from coordinator.draft_plan import RoundFacts
 from draft_service.proposal import CandidateCut
 from outrider.engine.model import Model
 from outrider.engine.sampling_options import SamplingOptions
@@ -20,25 +21,26 @@ from outrider.testing.cluster import (
     token_request,
 )
 from outrider.testing.exactness.decoding import Request, Round
+from outrider.testing.exactness.recorded_policy import PolicyMaker, RecordedPool
 from outrider.testing.exactness.tables import TablePair
-from outrider.testing.scripted import TableModel
+from outrider.testing.scripted import BLOCKS, TableModel
 from outrider.v1 import common_pb2, generation_pb2
 
-MOST_AT_ONCE = 32
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkDecoder:
     """Decodes each request as a client of a running cluster.
 
-    The draft length differs from request to request. A chunk is a round; how many draft tokens it
-    had follows from the lengths, as long as no draft was missed, which is checked.
+    Requests name the draft lengths in turns, and no one hears of them where `policies` has a
+    choice of its own. What each round was like, the policies were told.
     """
 
     cluster: Cluster
     loop: asyncio.AbstractEventLoop
-    draft_lengths: Sequence[int] = (4, 1, 6, 2, 3)
+    policies: RecordedPool
+    draft_lengths: Sequence[int] = (4, 2, 6, 3)
     verification: common_pb2.Verification.ValueType = common_pb2.VERIFICATION_REJECTION
+    at_once: int = 32
 
     def __call__(self, requests: Sequence[Request]) -> Iterator[Sequence[Round]]:
         """All requests, a bounded number of them at once."""
@@ -46,7 +48,7 @@ class NetworkDecoder:
         return iter(running.result())
 
     async def _decode_all(self, requests: Sequence[Request]) -> list[Sequence[Round]]:
-        gate = asyncio.Semaphore(MOST_AT_ONCE)
+        gate = asyncio.Semaphore(self.at_once)
 
         async def decode(number: int, request: Request) -> Sequence[Round]:
             async with gate:
@@ -54,49 +56,82 @@ class NetworkDecoder:
                 message = _message(request, draft_length)
                 message.sampling.verification = self.verification
                 output = await self.cluster.generate(message)
-                return _rounds(output, request.max_new_tokens, draft_length)
+                return _rounds(output, self.policies.take(output.summary.speculation))
 
         return await asyncio.gather(
             *(decode(number, request) for number, request in enumerate(requests))
         )
 
 
-@contextmanager
-def network_decoder(
-    pair: TablePair,
-    *,
-    draft: Model | None = None,
-    cut: CandidateCut | None = None,
-    verification: common_pb2.Verification.ValueType = common_pb2.VERIFICATION_REJECTION,
-    **settings: Any,
-) -> Iterator[NetworkDecoder]:
-    """A decoder over services that serve a pair of tables; they run in a thread of their own.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """What the services are run under.
 
-    `draft` takes the place of the pair's own draft.
+    `policy` takes the place of the coordinator's choices; `draft` that of the pair's own draft.
+    `target_blocks`: of the target's KV pool. `at_once`: generations. `troubles` befall the cluster
+    as long as it runs. `settings` are the coordinator's.
     """
+
+    policy: PolicyMaker | None = None
+    draft: Model | None = None
+    cut: CandidateCut | None = None
+    verification: common_pb2.Verification.ValueType = common_pb2.VERIFICATION_REJECTION
+    target_blocks: int = BLOCKS
+    at_once: int = 32
+    draft_round_trip_s: float | None = None
+    troubles: Callable[[Cluster], Coroutine[Any, Any, None]] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@contextmanager
+def network_decoder(pair: TablePair, conditions: Conditions) -> Iterator[NetworkDecoder]:
+    """A decoder over services that serve a pair of tables; they run in a thread of their own."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="services")
     thread.start()
     stack = AsyncExitStack()
+    policies = RecordedPool(conditions.policy)
 
     async def enter() -> Cluster:
-        return await stack.enter_async_context(
+        cluster = await stack.enter_async_context(
             running_cluster(
-                WorkerPlan(TableModel(pair.target)),
-                WorkerPlan(draft or TableModel(pair.draft)),
-                cut=cut,
-                **settings,
+                WorkerPlan(TableModel(pair.target, blocks=conditions.target_blocks)),
+                WorkerPlan(conditions.draft or TableModel(pair.draft)),
+                cut=conditions.cut,
+                draft_round_trip_s=conditions.draft_round_trip_s,
+                **conditions.settings,
             )
         )
+        cluster.coordinator.pools.policy = policies
+        if conditions.troubles is not None:
+            await stack.enter_async_context(_befalling(conditions.troubles(cluster)))
+        return cluster
 
     try:
-        cluster = asyncio.run_coroutine_threadsafe(enter(), loop).result()
-        yield NetworkDecoder(cluster, loop, verification=verification)
+        yield NetworkDecoder(
+            cluster=asyncio.run_coroutine_threadsafe(enter(), loop).result(),
+            loop=loop,
+            policies=policies,
+            verification=conditions.verification,
+            at_once=conditions.at_once,
+        )
     finally:
         asyncio.run_coroutine_threadsafe(stack.aclose(), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
+
+
+@asynccontextmanager
+async def _befalling(troubles: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Troubles until the context is left. What they fail by is raised then."""
+    task = asyncio.create_task(troubles)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
 
 
 def _message(request: Request, draft_length: int) -> generation_pb2.GenerateRequest:
@@ -124,12 +159,21 @@ def _sampling(options: SamplingOptions, seed: int | None) -> common_pb2.Sampling
     )
 
 
-def _rounds(output: Output, max_new_tokens: int, draft_length: int) -> Sequence[Round]:
-    if output.summary.speculation.draft_missed_rounds:
-        raise RuntimeError("a draft was missed, so the rounds' draft lengths are not known")
-    rounds: list[Round] = []
-    for chunk in output.chunks:
-        drafted = min(draft_length, max_new_tokens - chunk.offset - 1) if rounds else 0
-        token_ids = list(chunk.token_ids)
-        rounds.append(Round(drafted, len(token_ids) - 1, token_ids))
-    return rounds
+def _rounds(output: Output, facts: Sequence[RoundFacts]) -> Sequence[Round]:
+    """A chunk is a round; the first reads the prompt, and no policy is told of it."""
+    if output.summary.speculation.draft_invalid_rounds:
+        raise RuntimeError("draft tokens were set aside, though the draft is honest")
+    first, *others = output.chunks
+    return [
+        Round(0, 0, list(first.token_ids)),
+        *(
+            Round(
+                told.drafted,
+                told.accepted,
+                list(chunk.token_ids),
+                replayed=told.replayed,
+                foreseen=told.guess,
+            )
+            for chunk, told in zip(others, facts, strict=True)
+        ),
+    ]

@@ -1,0 +1,111 @@
+"""The output law through the real services in every mode of drafting, whatever befalls them.
+
+A policy that goes by chance takes the coordinator's place of choosing: draft length, drafting
+ahead, side branches and patience change with every round. Laws over four ids need fewer samples
+than those over eight to tell as much.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from draft_service.proposal import CandidateCut
+from outrider.engine.sampling_options import SamplingOptions
+from outrider.testing.exactness.decoding import Decoder, Place, Request, Round, places
+from outrider.testing.exactness.experiments import Transitions, no_seeds, numbered_seeds
+from outrider.testing.exactness.network import Conditions, network_decoder
+from outrider.testing.exactness.random_policy import Chances, random_policies
+from outrider.testing.exactness.stages import Stages
+from outrider.testing.exactness.tables import random_pair
+from outrider.testing.exactness.troubles import DraftTroubles
+from outrider.testing.scripted import TableModel
+from outrider.v1 import common_pb2
+
+PAIR = random_pair(seed=1, vocabulary_size=4, likeness=0.6)
+OTHER = random_pair(seed=2, vocabulary_size=4)
+CUT = CandidateCut(candidates=3)
+PROMPT = (1, 2)
+TOGETHER = SamplingOptions(temperature=1.3, top_k=3, top_p=0.98, min_p=0.02)
+TROUBLES = DraftTroubles(
+    drafts=(lambda: TableModel(PAIR.draft), lambda: TableModel(OTHER.draft)), cut=CUT
+)
+AT_ONCE = 12
+FEW_BLOCKS = 110
+"""Of the target's pool: less than the generations that run at once take in the end."""
+QUICK = Stages(alarm_samples=24_000, verdict_samples=120_000)
+
+
+@dataclass(slots=True)
+class Counting:
+    """Decodes as another decoder does and counts the places of the output tokens."""
+
+    decoder: Decoder
+    seen: Counter[Place] = field(default_factory=Counter)
+
+    def __call__(self, requests: Sequence[Request]) -> Iterator[Sequence[Round]]:
+        for rounds in self.decoder(requests):
+            self.seen.update(places(rounds))
+            yield rounds
+
+
+def everything(**others: object) -> Conditions:
+    """All that may change at once does, and all that may go wrong."""
+    conditions = Conditions(
+        policy=random_policies(Chances()),
+        cut=CUT,
+        target_blocks=FEW_BLOCKS,
+        at_once=AT_ONCE,
+        draft_round_trip_s=0.005,
+        troubles=TROUBLES,
+    )
+    return replace(conditions, **others)  # type: ignore[arg-type]
+
+
+def by_chance(**chances: tuple[float, ...]) -> Conditions:
+    """Nothing goes wrong, and of the chances some are given."""
+    made = Chances(**chances)  # type: ignore[arg-type]
+    return Conditions(policy=random_policies(made), cut=CUT)
+
+
+@pytest.mark.timeout(600)
+def test_everything_at_once() -> None:
+    with network_decoder(PAIR, everything()) as decoder:
+        counting = Counting(decoder)
+        experiment = Transitions(
+            PAIR, counting, prompt_token_ids=PROMPT, seeds=no_seeds, generation_length=300
+        )
+        assert QUICK.passes(experiment)
+    assert set(counting.seen) == set(Place)
+    assert min(counting.seen.values()) >= 20
+
+
+NEVER = (0,)
+MODES = {
+    "everything": everything(),
+    "everything, not trusted": everything(settings={"draft_trust": "untrusted"}),
+    "everything, coupled": everything(verification=common_pb2.VERIFICATION_COUPLED),
+    "k by chance": by_chance(ahead=NEVER, branches=NEVER),
+    "ahead": by_chance(ahead=(1, 4), branches=NEVER, patience_s=(1.0,)),
+    "ahead, never waiting": by_chance(ahead=(2, 6), branches=NEVER, patience_s=(0.0,)),
+    "branches": by_chance(branches=(4,), branch_length=(1, 3)),
+    "distant": replace(by_chance(), draft_round_trip_s=0.02),
+    "short of room": replace(by_chance(), target_blocks=FEW_BLOCKS, at_once=AT_ONCE),
+    "draft killed": replace(by_chance(), draft_round_trip_s=0.0, troubles=TROUBLES),
+}
+OPTIONS = {"plain": SamplingOptions(), "together": TOGETHER}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("mode", MODES)
+def test_transitions_in_every_mode(mode: str, options: str) -> None:
+    with network_decoder(PAIR, MODES[mode]) as decoder:
+        experiment = Transitions(
+            PAIR, decoder, OPTIONS[options], prompt_token_ids=PROMPT, seeds=numbered_seeds
+        )
+        assert Stages().passes(experiment)
