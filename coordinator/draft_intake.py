@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum, auto
 
 from coordinator.draft_pace import DraftPace
@@ -10,7 +10,7 @@ from coordinator.draft_plan import DraftFacts, ForesightFacts
 from coordinator.draft_tree import Arrival, DraftTree
 from coordinator.policy import GenerationPolicy
 from coordinator.worker_time import WorkerTime
-from outrider.v1 import common_pb2, draft_pb2
+from outrider.v1 import common_pb2
 
 
 class DraftLaw(Enum):
@@ -49,15 +49,20 @@ class DraftIntake:
         """Tokens that came too late or hung nowhere."""
 
     def take(
-        self, proposal: draft_pb2.Proposal, *, until_length: int, round_trip_s: float | None
+        self,
+        tokens: Sequence[common_pb2.DraftToken],
+        *,
+        until_length: int,
+        spent: WorkerTime,
+        round_trip_s: float | None,
     ) -> None:
-        """Hangs its tokens on the tree, up to a length of the sequence.
+        """Hangs the tokens of a proposal on the tree, up to a length of the sequence.
 
-        `round_trip_s` as in DraftFacts.
+        `spent`: the draft's time for them. `round_trip_s` as in DraftFacts.
         """
         kept = 0
-        steps = forwards(proposal.tokens)
-        for token in proposal.tokens:
+        steps = forwards(tokens)
+        for token in tokens:
             drawn = not token.guess
             self._law.put_on(token)
             arrival = self._tree.add(token, until_length=until_length)
@@ -66,15 +71,14 @@ class DraftIntake:
             if drawn and arrival in (Arrival.CAME_TRUE, Arrival.CAME_FALSE):
                 matched = arrival is Arrival.CAME_TRUE
                 self._policy.foresaw(ForesightFacts(drawn=True, matched=matched))
-        if proposal.tokens and not kept:
+        if tokens and not kept:
             self.stale_proposals += 1
-        spent = WorkerTime.reported(proposal.timings)
         self.time += spent
         if steps:
             self._pace.drafted(steps=steps, seconds=spent.total_s)
             self._policy.drafted(
                 DraftFacts(
-                    tokens=len(proposal.tokens),
+                    tokens=len(tokens),
                     steps=steps,
                     model_s=spent.model_s,
                     queue_s=spent.queue_s,

@@ -12,13 +12,15 @@ class DraftPlan:
     `draft_length`: most draft tokens to verify; 0: the target decodes alone, `run` further tokens
     without being asked for each. `ahead`: how many tokens the draft goes on beyond them; with
     `draft_length` 0 it may draft all the same, to see whether it would have been right. Where both
-    are 0 the draft is left alone. `branches`: most side branches, each of `branch_length` tokens.
-    `acceptance`: what the draft chooses places for branches by. `reason`: a stable word, then
-    figures.
+    are 0 the draft is left alone. `together`: the first so many tokens come in one message, those
+    after them one by one; 0: all that are to be verified. `branches`: most side branches, each of
+    `branch_length` tokens. `acceptance`: what the draft chooses places for branches by. `reason`: a
+    stable word, then figures.
     """
 
     draft_length: int
     ahead: int = 0
+    together: int = 0
     branches: int = 0
     branch_length: int = 0
     acceptance: float = 0.0

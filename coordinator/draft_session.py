@@ -62,7 +62,7 @@ class DraftSession:
         self._proposals = 0
         self._waiter: asyncio.Future[None] | None = None
         self._backoff_s = FIRST_BACKOFF_S
-        self._retry_at = 0.0
+        self._opened_at = self._retry_at = 0.0
         self.replays = 0
 
     @property
@@ -80,8 +80,9 @@ class DraftSession:
     def commit(self, plan: DraftPlan) -> None:
         """Tells the draft all that is committed by now, and how far to draft below it."""
         self._plan = plan
-        self._proposal_until = len(self._prefix) + plan.draft_length
-        self._draft_until = self._proposal_until + plan.ahead
+        length = len(self._prefix)
+        self._proposal_until = length + (plan.together or plan.draft_length)
+        self._draft_until = length + plan.draft_length + plan.ahead
         self._furthest = max(self._furthest, self._draft_until)
         if self._stream is not None and self._asked.gone_quiet:
             self._stream.abandon()
@@ -150,6 +151,7 @@ class DraftSession:
 
     def _open_stream(self, peer: Peer) -> DraftStream:
         self._replica_id = peer.replica_id
+        self._opened_at = time.perf_counter()
         self._kept_length = 0
         return DraftStream(peer, self._open, on_answer=self._take, on_end=self._disconnect)
 
@@ -170,10 +172,15 @@ class DraftSession:
         if proposal.handle.replica_id != self._replica_id:
             # A process that took the place of the paired one is not used before it is paired too.
             raise DraftGoneError
-        round_trip_s = self._round_trip_s(asked, proposal)
+        # Whatever it says, it has not worked longer than there was a stream.
+        stream_s = time.perf_counter() - self._opened_at
+        spent = WorkerTime.reported(proposal.timings).within(stream_s)
+        round_trip_s = self._round_trip_s(asked, proposal, spent)
         asked.answered = True
         asked.trace.proposed(proposal)
-        self._intake.take(proposal, until_length=self._furthest, round_trip_s=round_trip_s)
+        self._intake.take(
+            proposal.tokens, until_length=self._furthest, spent=spent, round_trip_s=round_trip_s
+        )
         self._tree.answered(asked.number)
         self._asked.reached(asked, next_in_s=self._pace.token_s)
         if proposal.done:
@@ -184,7 +191,9 @@ class DraftSession:
         self._proposals += 1
         self._wake()
 
-    def _round_trip_s(self, asked: AskedRound, proposal: draft_pb2.Proposal) -> float | None:
+    def _round_trip_s(
+        self, asked: AskedRound, proposal: draft_pb2.Proposal, spent: WorkerTime
+    ) -> float | None:
         """What the first tokens below the committed ids took beyond the draft's own time.
 
         A draft that was at something else ends that first: on average half a token.
@@ -194,7 +203,7 @@ class DraftSession:
             return None
         elapsed_s = time.perf_counter() - asked.sent_at
         busy_s = 0.0 if asked.idle else self._pace.token_s / 2
-        trip_s = max(0.0, elapsed_s - WorkerTime.reported(proposal.timings).total_s - busy_s)
+        trip_s = max(0.0, elapsed_s - spent.total_s - busy_s)
         self._pace.travelled(trip_s)
         return trip_s
 
