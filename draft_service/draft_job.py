@@ -41,9 +41,11 @@ class KnownToken:
 class DraftJob:
     """One round: the tokens committed after `base_length`, and how far to draft.
 
-    `known`: the chain that was drafted below them in earlier rounds.
+    `serial` rises with each job of a stream. `known`: the chain that was drafted below the
+    committed tokens in earlier rounds.
     """
 
+    serial: int
     handle_id: str
     owner: str
     terms: DraftTerms
@@ -103,10 +105,14 @@ class TreeTokens:
 class DraftResult:
     """Tokens in draw order, since the answer before.
 
-    `kept_length` is how many leading ids have KV state now. `committed_digest`: of the ids that
-    were committed when the job began; None before the first token.
+    They answer the round `number`, by the job `serial`. `kept_length` is how many leading ids have
+    KV state now. `committed_digest`: of the ids that were committed when the job began; None before
+    the first token. `replaced`: the job ends here for another one.
     """
 
+    number: int
+    serial: int
     tokens: Sequence[TreeToken]
     kept_length: int
     committed_digest: int | None = None
+    replaced: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import closing
+from dataclasses import replace
 
 import structlog
 import torch
@@ -11,8 +12,9 @@ import torch
 from draft_service.branch_choice import Place
 from draft_service.branches import Branches
 from draft_service.draft_job import DraftJob, DraftResult, TreeTokens
+from draft_service.orders import Orders, taking_orders
 from draft_service.proposal import CandidateCut, DraftedToken, Proposer, columns_below
-from draft_service.reach import Orders, Reach, taking_orders
+from draft_service.reach import Reach
 from outrider.engine.handles import HandleTable, StateLost
 from outrider.engine.model import Chunk, Model, Sequence
 from outrider.engine.work import Answer, Recalled, Together, Work
@@ -34,20 +36,25 @@ def draft(
     How many tokens there are, and how many in one answer, depends on lengths alone. The last one
     is not read by a forward: it comes back as a committed one if it is accepted. When a later
     token cannot be had, the ones already drawn are given all the same: holding one back for what
-    follows it would bias the output.
+    follows it would bias the output. Goes on with another job when ordered to.
     """
-    with handles.working_on(
-        job.handle_id,
-        owner=job.owner,
-        base_length=job.base_length,
-        prefix_digest=job.prefix_digest,
-        following=job.token_ids,
-    ) as sequence:
-        if isinstance(sequence, StateLost):
-            return sequence
-        with taking_orders(handles, owner=job.owner, reach=job.reach) as orders:
-            drafting = Drafting(job, model=model, sequence=sequence, cut=cut)
-            return (yield from drafting.run(orders))
+    while True:
+        with handles.working_on(
+            job.handle_id,
+            owner=job.owner,
+            base_length=job.base_length,
+            prefix_digest=job.prefix_digest,
+            following=job.token_ids,
+        ) as sequence:
+            if isinstance(sequence, StateLost):
+                return sequence
+            with taking_orders(handles, owner=job.owner, reach=job.reach) as orders:
+                drafting = Drafting(job, model=model, sequence=sequence, cut=cut)
+                result = yield from drafting.run(orders)
+        if orders.job is None:
+            return result
+        yield Answer(replace(result, replaced=True))
+        job = orders.job
 
 
 class Drafting:
@@ -67,6 +74,7 @@ class Drafting:
             cut=cut,
             rule=terms.rule,
         )
+        self._serial = job.serial
         self._first = job.committed_length
         self._length = job.committed_length + len(job.known)
         self._unread = job.token_ids[len(sequence.prefix) - job.base_length :]
@@ -92,7 +100,7 @@ class Drafting:
                 if self._committed_digest is None:
                     raise
                 log.warning("a draft ended early", error=type(error).__name__)
-        return self._result()
+        return self._result(orders.reach)
 
     def _draft(self, orders: Orders) -> Answering:
         if self._length >= orders.reach.until:
@@ -103,7 +111,7 @@ class Drafting:
             reach = orders.reach
             more = self._length < reach.until or self._branches
             if more and self._tokens and self._length >= reach.proposal_until:
-                yield Answer(self._result())
+                yield Answer(self._result(reach))
 
     def _read_known(self, reach: Reach) -> Reading:
         """Draws nothing: reads what is committed, and what branches are to begin from."""
@@ -170,5 +178,11 @@ class Drafting:
         """Committed ids without state."""
         return max(0, self._first - len(self._sequence.prefix))
 
-    def _result(self) -> DraftResult:
-        return DraftResult(self._tokens.take(), len(self._sequence.prefix), self._committed_digest)
+    def _result(self, reach: Reach) -> DraftResult:
+        return DraftResult(
+            reach.number,
+            self._serial,
+            tokens=self._tokens.take(),
+            kept_length=len(self._sequence.prefix),
+            committed_digest=self._committed_digest,
+        )

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from draft_service.draft_job import DraftJob, DraftResult, DraftTerms, TreeToken
-from draft_service.messages import token_message
-from draft_service.mirror import Mirror
-from draft_service.reach import EndDrafting, GoOn, Reach
+from draft_service.draft_job import DraftJob, DraftResult, DraftTerms
+from draft_service.orders import EndDrafting, GoOn, TakeUp
+from draft_service.reach import Reach
+from draft_service.sent_tokens import SentTokens
 from outrider import telemetry
 from outrider.engine.handles import StateLost
 from outrider.engine.loop import Done
 from outrider.errors import InvalidRequest
 from outrider.prefix import extend_digest
-from outrider.v1 import common_pb2, draft_pb2
+from outrider.v1 import draft_pb2
 from outrider.worker.answers import handle_message, timings_message
 from outrider.worker.binding import Binding
 from outrider.worker.checks import check_round
@@ -42,11 +40,7 @@ class DraftHandler(
     def __init__(self, runtime: DraftRuntime, terms: DraftTerms) -> None:
         self._runtime = runtime
         self._terms = terms
-        self._mirror = Mirror()
-        self._first_round = 0
-        self._committed_length = 0
-        self._names: list[int] = []
-        self._next_name = 1
+        self._sent = SentTokens()
 
     def round_of(self, request: draft_pb2.DraftRequest) -> draft_pb2.DraftRound | None:
         """The Round in a message, if it holds one."""
@@ -55,34 +49,30 @@ class DraftHandler(
     def job(self, message: draft_pb2.DraftRound, binding: Binding) -> DraftJob:
         """The job of a round, below what was drafted already. Raises InvalidRequest, OutOfRange."""
         reach = self._reach(message)
-        digest = _committed_digest(message)
-        if digest is None:
-            self._mirror.clear()
-        else:
-            self._mirror.commit(length=reach.committed_length, digest=digest)
-        self._first_round = message.number
-        self._committed_length = reach.committed_length
-        self._names = self._mirror.names
+        self._sent.begin(
+            message.number, length=reach.committed_length, digest=_committed_digest(message)
+        )
         return DraftJob(
+            self._sent.serial,
             handle_id=binding.handle_id,
             owner=binding.owner,
             terms=self._terms,
             base_length=message.base_length,
             prefix_digest=message.prefix_digest,
             committed_token_ids=list(message.committed_token_ids),
-            known=self._mirror.chain,
+            known=self._sent.chain,
             reach=reach,
         )
 
     async def go_on(self, message: draft_pb2.DraftRound, binding: Binding) -> bool:
-        """Changes the reach of the drafting under way, if the round follows what it drafted."""
+        """Has the drafting under way go on below what it drafted, or begin at another place."""
         reach = self._reach(message)
-        digest = _committed_digest(message)
-        if digest is None or not self._mirror.goes_on(length=reach.committed_length, digest=digest):
-            return False
+        length, digest = reach.committed_length, _committed_digest(message)
+        if digest is None or not self._sent.follows(length=length, digest=digest):
+            return await self._runtime.on_model_thread(TakeUp(self.job(message, binding)))
         if not await self._runtime.on_model_thread(GoOn(binding.owner, reach)):
             return False
-        self._mirror.commit(length=reach.committed_length, digest=digest)
+        self._sent.commit(length=length, digest=digest)
         return True
 
     async def end_soon(self, binding: Binding) -> None:
@@ -91,7 +81,7 @@ class DraftHandler(
 
     def state_lost(self) -> None:
         """Begins anew: nothing that was sent is built upon."""
-        self._mirror.clear()
+        self._sent.clear()
 
     def drafted(self, message: draft_pb2.DraftRound, result: DraftResult) -> int:
         """Tokens that were drafted."""
@@ -111,34 +101,16 @@ class DraftHandler(
         """Words the proposal and counts it."""
         result = done.result
         self._runtime.counts.draft_tokens += len(result.tokens)
-        if self._mirror.empty and result.committed_digest is not None:
-            self._mirror.commit(length=self._committed_length, digest=result.committed_digest)
+        response.round_number = result.number
         response.proposal.CopyFrom(
             draft_pb2.Proposal(
-                tokens=self._hung(result.tokens),
+                tokens=self._sent.send(result),
                 handle=handle_message(self._runtime, binding, length=result.kept_length),
                 timings=timings_message(done.timings),
-                done=done.last,
+                done=done.last or result.replaced,
                 queue_depth=self._runtime.loop.queue_depth,
             )
         )
-
-    def _hung(self, tokens: Sequence[TreeToken]) -> list[common_pb2.DraftToken]:
-        """Names tokens and says what they hang on, to the coordinator and to the mirror."""
-        messages = []
-        for each in tokens:
-            name, self._next_name = self._next_name, self._next_name + 1
-            message = token_message(each.token, node_id=name)
-            parent = None if each.parent is None else self._names[each.parent]
-            if parent is None:
-                message.root_round = self._first_round
-            else:
-                message.parent_node_id = parent
-            self._names.append(name)
-            message.guess = each.guess
-            self._mirror.add(name, each.token, parent=parent, guess=each.guess)
-            messages.append(message)
-        return messages
 
     def _reach(self, message: draft_pb2.DraftRound) -> Reach:
         """How far a round lets the draft go. Raises InvalidRequest or OutOfRange."""
@@ -171,6 +143,7 @@ class DraftHandler(
             extra=until - committed_length,
         )
         return Reach(
+            message.number,
             committed_length,
             proposal_until=message.proposal_until_length or until,
             until=until,

@@ -18,9 +18,12 @@ _COMMITTED = DraftedToken(0)
 
 @dataclass(slots=True, eq=False)
 class MirrorNode:
-    """A drafted token that was sent. `length`, `digest`: of the ids up to it, itself included."""
+    """A drafted token that was sent. `length`, `digest`: of the ids up to it, itself included.
 
-    name: int
+    It has several names when it was sent again.
+    """
+
+    names: list[int]
     token: DraftedToken
     length: int
     digest: int
@@ -31,6 +34,13 @@ class MirrorNode:
     def children(self) -> list[MirrorNode]:
         """The drawn one first."""
         return [*([self.drawn] if self.drawn else ()), *self.guesses.values()]
+
+    def find(self, token_id: int, *, guess: bool) -> MirrorNode | None:
+        """The child that such a token would be, if it is there."""
+        if guess:
+            return self.guesses.get(token_id)
+        drawn = self.drawn
+        return drawn if drawn is not None and drawn.token.token_id == token_id else None
 
 
 class Mirror:
@@ -48,7 +58,7 @@ class Mirror:
     @property
     def names(self) -> list[int]:
         """Those of the chain: the drawn tokens that follow the committed prefix."""
-        return [node.name for node in self._path[1:]]
+        return [node.names[0] for node in self._path[1:]]
 
     @property
     def chain(self) -> list[KnownToken]:
@@ -62,32 +72,39 @@ class Mirror:
         """Whether such a prefix ends in the committed one or on the chain that follows it."""
         return any(node.length == length and node.digest == digest for node in self._path)
 
-    def commit(self, *, length: int, digest: int) -> None:
-        """That prefix is committed: what does not follow it is forgotten."""
+    def commit(self, *, length: int, digest: int, name: int | None = None) -> None:
+        """That prefix is committed: what does not follow it is forgotten.
+
+        `name`: another one for it, which tokens may hang on.
+        """
         root = next(
             (node for node in self._nodes() if node.length == length and node.digest == digest),
             None,
         )
-        self._root = root or MirrorNode(0, _COMMITTED, length, digest)
-        self._by_name = {node.name: node for node in self._nodes()}
+        self._root = root or MirrorNode([], _COMMITTED, length, digest)
+        if name is not None:
+            self._root.names.append(name)
+        self._by_name = {name: node for node in self._nodes() for name in node.names}
 
-    def add(
-        self, name: int, token: DraftedToken, *, parent: int | None, guess: bool = False
-    ) -> None:
-        """A token was sent under that name; `parent` None: it follows the committed prefix.
+    def add(self, name: int, token: DraftedToken, *, parent: int, guess: bool = False) -> None:
+        """A token was sent under that name, hung on `parent`.
 
-        One whose parent is forgotten is not kept, nor one whose place is taken.
+        One whose parent is forgotten is not kept, nor another one where one was drawn.
         """
-        node = self._root if parent is None else self._by_name.get(parent)
-        if node is None or (node.drawn is not None and not guess):
+        node = self._by_name.get(parent)
+        if node is None:
             return
-        digest = extend_digest(node.digest, token.token_id)
-        child = MirrorNode(name, token, node.length + 1, digest)
-        self._by_name[name] = child
-        if guess:
-            node.guesses[token.token_id] = child
-        else:
-            node.drawn = child
+        child = node.find(token.token_id, guess=guess)
+        if child is None and (guess or node.drawn is None):
+            digest = extend_digest(node.digest, token.token_id)
+            child = MirrorNode([], token, node.length + 1, digest)
+            if guess:
+                node.guesses[token.token_id] = child
+            else:
+                node.drawn = child
+        if child is not None:
+            child.names.append(name)
+            self._by_name[name] = child
 
     def clear(self) -> None:
         """Forgets everything."""

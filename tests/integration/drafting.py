@@ -67,6 +67,8 @@ class Received:
         self.guesses: dict[Ids, common_pb2.DraftToken] = {}
         self.sizes: list[tuple[int, int]] = []
         """Of each proposal: the round it answered, and its tokens."""
+        self.again = 0
+        """Tokens that had come before: under way when another round was taken up."""
         self._rounds: dict[int, Ids] = {}
         self._paths: dict[int, Ids] = {}
 
@@ -141,12 +143,11 @@ class Received:
             before = self._paths[token.parent_node_id]
         path = (*before, token.token_id)
         assert token.node_id not in self._paths
-        assert path not in self.drawn, "sent twice"
-        assert path not in self.guesses, "sent twice"
         self._paths[token.node_id] = path
+        kept = self.guesses if token.guess else self.drawn
+        self.again += path in kept
         if token.guess:
-            self.guesses[path] = token
             assert token.WhichOneof("law") is None
         else:
-            assert not any(other[:-1] == path[:-1] for other in self.drawn), "two drawn"
-            self.drawn[path] = token
+            assert {other for other in kept if other[:-1] == path[:-1]} <= {path}, "two drawn"
+        kept.setdefault(path, token)

@@ -19,8 +19,11 @@ def digest(ids: Ids) -> int:
     return TokenPrefix(ids).digest(len(ids))
 
 
-def commit(mirror: Mirror, ids: Ids) -> None:
-    mirror.commit(length=len(ids), digest=digest(ids))
+ROOT = 1000
+
+
+def commit(mirror: Mirror, ids: Ids, *, name: int | None = ROOT) -> None:
+    mirror.commit(length=len(ids), digest=digest(ids), name=name)
 
 
 def chain_ids(mirror: Mirror) -> list[int]:
@@ -31,7 +34,7 @@ def grown() -> Mirror:
     """5, 6 below the prompt, guess 7 beside 6 with 8 below it."""
     mirror = Mirror()
     commit(mirror, PROMPT)
-    mirror.add(1, DraftedToken(5), parent=None)
+    mirror.add(1, DraftedToken(5), parent=ROOT)
     mirror.add(2, DraftedToken(6, alternatives=(Alternative(7, 0.5),)), parent=1)
     mirror.add(3, DraftedToken(7), parent=1, guess=True)
     mirror.add(4, DraftedToken(8), parent=3)
@@ -43,7 +46,7 @@ def test_a_new_mirror_holds_nothing() -> None:
     assert mirror.empty
     assert mirror.chain == mirror.names == []
     assert not mirror.goes_on(length=0, digest=digest(()))
-    mirror.add(1, DraftedToken(5), parent=None)
+    mirror.add(1, DraftedToken(5), parent=ROOT)
     assert mirror.empty
 
 
@@ -72,10 +75,34 @@ def test_a_commit_moves_the_root(output: Ids, follows: bool, chain: list[int]) -
     mirror = grown()
     ids = PROMPT + output
     assert mirror.goes_on(length=len(ids), digest=digest(ids)) == follows
-    commit(mirror, ids)
+    commit(mirror, ids, name=ROOT + 1)
     assert chain_ids(mirror) == chain
-    mirror.add(9, DraftedToken(3), parent=None)
+    mirror.add(9, DraftedToken(3), parent=ROOT + 1)
     assert chain_ids(mirror) == (chain or [3])
+
+
+def test_a_late_token_hangs_where_it_was_drawn() -> None:
+    """One that was drawn before a commit, and is told of after it."""
+    mirror = grown()
+    commit(mirror, (*PROMPT, 5), name=ROOT + 1)
+    mirror.add(9, DraftedToken(3), parent=ROOT)
+    assert chain_ids(mirror) == [6]
+    mirror.add(10, DraftedToken(3), parent=2)
+    assert chain_ids(mirror) == [6, 3]
+
+
+def test_a_token_that_is_sent_again_has_both_names() -> None:
+    mirror = grown()
+    mirror.add(9, DraftedToken(5), parent=ROOT)
+    mirror.add(10, DraftedToken(6), parent=9)
+    mirror.add(11, DraftedToken(7), parent=9, guess=True)
+    mirror.add(12, DraftedToken(4), parent=11)
+    assert mirror.names == [1, 2]
+    commit(mirror, (*PROMPT, 5), name=None)
+    mirror.add(13, DraftedToken(2), parent=10)
+    assert chain_ids(mirror) == [6, 2]
+    commit(mirror, (*PROMPT, 5, 7), name=None)
+    assert chain_ids(mirror) == [8]
 
 
 def test_a_token_below_what_is_forgotten_is_not_kept() -> None:
@@ -99,7 +126,7 @@ actions = st.lists(
 def test_the_mirror_is_what_was_sent_below_the_committed_ids(steps: list[tuple]) -> None:
     mirror, root = Mirror(), PROMPT
     commit(mirror, root)
-    paths: dict[int | None, Ids] = {None: root}
+    paths: dict[int, Ids] = {ROOT: root}
     drawn: dict[Ids, int] = {}
     for name, step in enumerate(steps, start=1):
         known = [each for each, path in paths.items() if path[: len(root)] == root]
@@ -115,9 +142,9 @@ def test_the_mirror_is_what_was_sent_below_the_committed_ids(steps: list[tuple])
                 drawn[path] = name
         else:
             root = (*paths[known[step[1] % len(known)]], *step[2])
-            commit(mirror, root)
+            commit(mirror, root, name=ROOT + name)
             paths = {name: path for name, path in paths.items() if path[: len(root)] == root}
-            paths[None] = root
+            paths[ROOT + name] = root
         drawn = {path: name for path, name in drawn.items() if path[: len(root)] == root}
         expected, below = [], root
         while following := [path for path in drawn if path[:-1] == below and path != root]:
