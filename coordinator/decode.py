@@ -167,4 +167,4 @@ class DecodeLoop:
         if cut.finish_reason is not None:
             self._tree.clear()
         elif self._target.half_used(len(self._prefix)):
-            self._drafting.go_on(offset=self._offset)
+            self._drafting.go_on(offset=self._offset, in_run=self._target.running)

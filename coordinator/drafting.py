@@ -59,9 +59,16 @@ class Drafting:
         elif plan.draft_length:
             self._session.commit(DraftPlan(0))
 
-    def go_on(self, *, offset: int) -> None:
-        """After a verdict: chooses how the next round is made, and tells the draft at once."""
-        self._choose(offset=offset, room=self._room())
+    def go_on(self, *, offset: int, in_run: bool) -> None:
+        """After a verdict: chooses how the next round is made, and tells the draft at once.
+
+        `in_run`: the target has still to give tokens that it was asked for. Once draft tokens are
+        wanted that choice stands until it has given them; the draft follows meanwhile.
+        """
+        if in_run and self.plan.draft_length:
+            self.plan = limited(self.plan, self._room())
+        else:
+            self._choose(offset=offset, room=self._room())
         if self.plan.draft_length or self.plan.ahead:
             self._session.commit(self.plan)
 
@@ -120,8 +127,7 @@ class Drafting:
         plan = self._policy.plan(
             offset=offset, room=room, draft_ready=ready, ready=self._tree.depth
         )
-        length = min(plan.draft_length, room)
-        self.plan = replace(plan, draft_length=length, ahead=min(plan.ahead, room - length))
+        self.plan = limited(plan, room)
 
     async def _wait(self, wanted: int) -> float:
         """Waits until `wanted` tokens are there or more do not pay; the seconds that took."""
@@ -140,3 +146,9 @@ class Drafting:
             if not in_time:
                 break
         return waited_s
+
+
+def limited(plan: DraftPlan, room: int) -> DraftPlan:
+    """The plan with no more draft tokens than there is room for."""
+    length = max(0, min(plan.draft_length, room))
+    return replace(plan, draft_length=length, ahead=max(0, min(plan.ahead, room - length)))
