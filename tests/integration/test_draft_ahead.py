@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -23,18 +24,18 @@ SAMPLED = common_pb2.SamplingParams(seed=7, verification=common_pb2.VERIFICATION
 OFF = generation_pb2.SpeculationParams(mode=generation_pb2.SPECULATION_MODE_OFF)
 
 
-def table(seed: int = 1, **times: float) -> TableModel:
+def table(seed: int = 1, **times: Any) -> TableModel:
     return TableModel(random_table(seed=seed), **times)
 
 
 def request(
-    sampling: common_pb2.SamplingParams = GREEDY, **speculation: object
+    sampling: common_pb2.SamplingParams = GREEDY, **speculation: Any
 ) -> generation_pb2.GenerateRequest:
     return token_request(
         PROMPT,
         max_new_tokens=LENGTH,
         sampling=sampling,
-        speculation=generation_pb2.SpeculationParams(**speculation),  # type: ignore[arg-type]
+        speculation=generation_pb2.SpeculationParams(**speculation),
     )
 
 
