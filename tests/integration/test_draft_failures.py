@@ -70,7 +70,7 @@ async def test_a_slow_draft_is_used_when_it_answers() -> None:
 
 async def test_a_draft_that_stops_and_comes_back_is_used_again() -> None:
     async with running_cluster(
-        WorkerPlan(table(step_time_s=0.02)), WorkerPlan(table(step_time_s=0.001))
+        WorkerPlan(table(step_time_s=0.01)), WorkerPlan(table(step_time_s=0.001))
     ) as cluster:
         draft = cluster.draft
         assert draft is not None
