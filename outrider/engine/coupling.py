@@ -46,7 +46,7 @@ def coupled_order(
     Among equals the lower id comes first. Never an id with p = 0, so there may be fewer.
     """
     hashes = columns.hashes(probs.device)
-    values, places = (found[0] for found in leading(probs[None], _leaders(probs, count)))
+    values, places = (one[0] for one in leading(probs[None], _leaders(probs, count)))
     missing = _missing_(token_words(hashes[places], stream_seed=couple_seed, position=position))
     least = _scores(values, missing).topk(min(count, values.numel())).values[-1]
     everything = values.numel() == probs.numel() or not bool(values[-1])
@@ -56,11 +56,9 @@ def coupled_order(
     # 1 − u ≤ p·exp(−least), in units of 2^-53 and rounded towards more tokens.
     most = values * ((-least).exp() * (_SLACK * 2.0**53)).to(values.dtype)
     contends = (missing.to(values.dtype) <= most).nonzero()[:, 0]
-    found = places[contends] if everything else contends
+    token_ids = columns.token_ids(places[contends] if everything else contends)
     scored = []
-    for token_id, prob in zip(
-        columns.token_ids(found).tolist(), values[contends].tolist(), strict=True
-    ):
+    for token_id, prob in zip(token_ids.tolist(), values[contends].tolist(), strict=True):
         if prob > 0.0:
             word = token_word(couple_seed, position=position, token_id=token_id)
             scored.append((-math.log(prob) - gumbel(word), token_id))
