@@ -1,249 +1,201 @@
-"""Draft-ahead through real services: what is drafted behind a verification is used, and no round
-can be told from the output."""
+"""The draft goes on below what it proposed, and answers along the way: real gRPC."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-
 import pytest
+from grpc import StatusCode, aio
 
-from coordinator.draft_plan import DraftPlan, SpeculationTerms
-from outrider.testing.cluster import Cluster, Output, WorkerPlan, running_cluster, token_request
-from outrider.testing.scripted import TableModel, random_table
-from outrider.v1 import common_pb2, generation_pb2, target_pb2
-from target_service.servicer import VerifyHandler
-from tests.integration.draft_sessions import ToldPolicy
+from outrider.testing.streams import draft_round
+from outrider.v1 import draft_pb2
+from tests.integration.drafting import PROMPT, SIZE, Received, serving, table_model
 
-PROMPT = [1, 2, 3]
-LENGTH = 60
-GREEDY = common_pb2.SamplingParams(temperature=0)
-COUPLED = common_pb2.SamplingParams(seed=7)
-SAMPLED = common_pb2.SamplingParams(seed=7, verification=common_pb2.VERIFICATION_REJECTION)
-OFF = generation_pb2.SpeculationParams(mode=generation_pb2.SPECULATION_MODE_OFF)
+STEP_S = 0.03
+LENGTH = len(PROMPT)
 
 
-def table(seed: int = 1, **times: float) -> TableModel:
-    return TableModel(random_table(seed=seed), **times)
+async def fresh_chain(channel: aio.Channel, token_ids: list[int], until: int) -> list[int]:
+    """What new state drafts below these ids."""
+    received = await Received.opened(channel)
+    await received.send(draft_round(1, token_ids, until=until), token_ids)
+    await received.until_done()
+    await received.stream.half_close()
+    return received.chain(token_ids)
 
 
-def request(
-    sampling: common_pb2.SamplingParams = GREEDY, **speculation: object
-) -> generation_pb2.GenerateRequest:
-    return token_request(
-        PROMPT,
-        max_new_tokens=LENGTH,
-        sampling=sampling,
-        speculation=generation_pb2.SpeculationParams(**speculation),  # type: ignore[arg-type]
-    )
+async def test_the_proposal_comes_whole_and_then_each_token_by_itself() -> None:
+    async with serving(table_model()) as channel:
+        received = await Received.opened(channel)
+        await received.send(draft_round(1, PROMPT, until=12, proposal=7), PROMPT)
+        assert (await received.until_done()).done
+        assert received.sizes == [(1, 4), *[(1, 1)] * 5]
+        assert received.chain(PROMPT) == await fresh_chain(channel, PROMPT, 12)
+    received.check()
 
 
-@asynccontextmanager
-async def cluster_of(
-    target: TableModel, draft: TableModel, policy: ToldPolicy | None = None
-) -> AsyncIterator[Cluster]:
-    async with running_cluster(WorkerPlan(target), WorkerPlan(draft)) as cluster:
-        if policy is not None:
-
-            def told(terms: SpeculationTerms) -> ToldPolicy:
-                return policy
-
-            cluster.coordinator.pools.policy.generation = told  # type: ignore[method-assign]
-        yield cluster
+@pytest.mark.parametrize("proposal", [2, LENGTH])
+async def test_without_a_proposal_to_wait_for_each_token_comes_by_itself(proposal: int) -> None:
+    async with serving(table_model()) as channel:
+        received = await Received.opened(channel)
+        await received.send(draft_round(1, PROMPT, until=6, proposal=proposal), PROMPT)
+        await received.until_done()
+    assert received.sizes == [(1, 1)] * 3
 
 
-async def alone(cluster: Cluster, sampling: common_pb2.SamplingParams = GREEDY) -> list[int]:
-    asked = request(sampling)
-    asked.speculation.CopyFrom(OFF)
-    return (await cluster.generate(asked)).token_ids
+async def test_a_round_that_follows_the_chain_is_gone_on_with() -> None:
+    model = table_model(step_time_s=STEP_S)
+    async with serving(model) as channel:
+        received = await Received.opened(channel)
+        await received.send(draft_round(1, PROMPT, until=30, proposal=6), PROMPT)
+        await received.proposal()
+        committed = [*PROMPT, *received.chain(PROMPT)[:2]]
+        await received.send(draft_round(2, committed, base=LENGTH, until=12, proposal=9), committed)
+        await received.until_done()
+        numbers = [number for number, _ in received.sizes]
+        assert numbers == sorted(numbers)
+        assert numbers[0] == 1
+        assert numbers[-1] == 2
+        chain = received.chain(PROMPT)
+        # All was drafted once, and read once.
+        assert received.again == 0
+        assert len(chain) == 12 - LENGTH == model.forwards
+        assert model.tokens == 11
+        assert chain == await fresh_chain(channel, PROMPT, 12)
+    received.check()
 
 
-@pytest.fixture
-def rounds(monkeypatch: pytest.MonkeyPatch) -> list[target_pb2.VerifyRound]:
-    """The Rounds that reach a target."""
-    seen: list[target_pb2.VerifyRound] = []
-    original = VerifyHandler.round_of
-
-    def noted(
-        self: VerifyHandler, message: target_pb2.VerifyRequest
-    ) -> target_pb2.VerifyRound | None:
-        seen.append(message.round)
-        return original(self, message)
-
-    monkeypatch.setattr(VerifyHandler, "round_of", noted)
-    return seen
-
-
-def alternating(*lengths: int) -> Callable[[], ToldPolicy]:
-    """Draft lengths in turns; the draft is left alone where they are 0."""
-    return lambda: ToldPolicy(*[DraftPlan(k, ahead=2 * k) for k in lengths * LENGTH])
+async def test_a_round_that_goes_another_way_ends_the_drafting_at_once() -> None:
+    model = table_model(step_time_s=STEP_S)
+    async with serving(model) as channel:
+        received = await Received.opened(channel)
+        await received.send(draft_round(1, PROMPT, until=100, proposal=5), PROMPT)
+        await received.proposal()
+        first = received.chain(PROMPT)[0]
+        committed = [*PROMPT, (first + 1) % SIZE]
+        await received.send(draft_round(2, committed, base=LENGTH, until=8, proposal=6), committed)
+        await received.until_done()
+        assert received.sizes[-1][0] == 1
+        read = model.forwards
+        await received.until_done()
+        assert received.sizes[-1][0] == 2
+        assert received.chain(committed) == await fresh_chain(channel, committed, 8)
+        assert read <= 5
+    received.check()
 
 
-@pytest.mark.parametrize("sampling", [GREEDY, COUPLED], ids=["greedy", "coupled"])
-@pytest.mark.parametrize("ahead", [0, 6])
-async def test_a_draft_like_the_target_is_always_right_whatever_lengths_follow(
-    sampling: common_pb2.SamplingParams, ahead: int
-) -> None:
-    lengths = (3, 0, 0, 3, 5, 1)
-    policy = ToldPolicy(*[DraftPlan(k, ahead=ahead if k else 0) for k in lengths * LENGTH])
-    async with cluster_of(table(), table(), policy) as cluster:
-        output = await cluster.generate(request(sampling))
-        expected = await alone(cluster, sampling)
-    speculation = output.summary.speculation
-    assert output.token_ids == expected
-    assert speculation.accepted_tokens == speculation.draft_tokens > LENGTH // 2
-    assert speculation.draft_invalid_rounds == speculation.replays == 0
-    assert len([k for k in speculation.rounds_by_draft_length if k]) >= 3
-    assert policy.foreseen
-    assert all(facts.matched for facts in policy.foreseen)
+async def test_a_later_round_may_ask_for_less() -> None:
+    async with serving(table_model(step_time_s=STEP_S)) as channel:
+        received = await Received.opened(channel)
+        await received.send(draft_round(1, PROMPT, until=100, proposal=5), PROMPT)
+        await received.proposal()
+        committed = [*PROMPT, *received.chain(PROMPT)]
+        await received.send(draft_round(2, committed, base=LENGTH), committed)
+        await received.until_done()
+        assert 2 <= len(received.chain(PROMPT)) <= 5
+        until = len(PROMPT) + len(received.chain(PROMPT)) + 2
+        await received.send(draft_round(3, committed, base=LENGTH, until=until), committed)
+        await received.until_done()
+        assert len(received.chain(PROMPT)) == until - LENGTH
+    received.check()
 
 
-async def test_rounds_find_their_draft_tokens_waiting() -> None:
-    async with cluster_of(table(step_time_s=0.02), table(step_time_s=0.001)) as cluster:
-        ahead = await cluster.generate(request(draft_length=3))
-        waiting = await cluster.generate(request(draft_length=3, draft_ahead=False))
-    assert ahead.token_ids == waiting.token_ids
-    first, other = ahead.summary.speculation, waiting.summary.speculation
-    assert first.rounds == other.rounds
-    assert first.ready_rounds >= first.drafted_rounds - 2
-    assert other.ready_rounds == 0
-    assert first.draft_wait_ms < other.draft_wait_ms / 4
+async def test_the_end_of_the_callers_messages_ends_the_drafting() -> None:
+    model = table_model(step_time_s=STEP_S)
+    async with serving(model) as channel:
+        received = await Received.opened(channel)
+        await received.send(draft_round(1, PROMPT, until=200, proposal=5), PROMPT)
+        await received.proposal()
+        await received.stream.call.done_writing()
+        assert (await received.until_done()).done
+        assert await received.stream.call.read() is aio.EOF
+        assert model.forwards < 10
 
 
-@pytest.mark.parametrize("draft_ahead", [False, True], ids=["synchronous", "ahead"])
+async def test_rounds_without_drafts_between_others_keep_every_token_right() -> None:
+    """The draft's own greedy tokens are committed: none is ever missed."""
+    model = table_model()
+    async with serving(model) as channel:
+        received = await Received.opened(channel, mode=draft_pb2.DRAFT_MODE_GREEDY)
+        committed, length, number = list(PROMPT), 0, 0
+        for ahead in (0, 4):
+            for k in (3, 0, 0, 3) * 3:
+                number += 1
+                until = len(committed) + k + (ahead if k else 0)
+                message = draft_round(
+                    number, committed, base=length, until=until, proposal=len(committed) + k
+                )
+                await received.send(message, committed)
+                answer = await received.until_done()
+                length = min(answer.handle.length, len(committed))
+                output = []
+                for _ in range(k + 1):
+                    before, last = [*committed, *output][-2:]
+                    output.append(int(model.table[before, last].argmax()))
+                assert received.chain(committed)[:k] == output[:k]
+                committed += output
+        assert model.tokens < 2 * len(committed) + 5 * number
+
+
+async def test_a_bonus_that_was_drafted_already_is_gone_on_from() -> None:
+    model = table_model()
+    async with serving(model) as channel:
+        received = await Received.opened(channel)
+        await received.send(draft_round(1, PROMPT, until=11, proposal=7), PROMPT)
+        await received.until_done()
+        chain = received.chain(PROMPT)
+        committed = [*PROMPT, *chain[:5]]
+        before = model.tokens
+        await received.send(
+            draft_round(2, committed, base=LENGTH, until=14, proposal=12), committed
+        )
+        await received.until_done()
+        assert model.tokens - before == 3
+        assert len(received.chain(committed)) == 6
+    received.check()
+
+
+async def test_a_long_unknown_part_is_drafted_from_anew() -> None:
+    model = table_model(context_length=2048)
+    committed = [place % SIZE for place in range(800)]
+    async with serving(model) as channel:
+        received = await Received.opened(channel)
+        await received.send(draft_round(1, committed, until=804), committed)
+        await received.until_done()
+        chain = received.chain(committed)
+        longer = [*committed, *chain[:2]]
+        await received.send(draft_round(2, longer, base=800, until=806), longer)
+        await received.until_done()
+        assert len(received.chain(longer)) == 4
+        assert model.tokens == 805
+    received.check()
+
+
 @pytest.mark.parametrize(
-    "sampling", [GREEDY, COUPLED, SAMPLED], ids=["greedy", "coupled", "rejection"]
+    "fields",
+    [
+        {"until": 5, "proposal": 6},
+        {"until": 0, "proposal": 4},
+        {"until": 9, "branches": 65},
+        {"until": 9, "branches": 1, "branch_length": 65},
+        {"until": 260},
+    ],
+    ids=str,
 )
-async def test_counts_add_up(sampling: common_pb2.SamplingParams, draft_ahead: bool) -> None:
-    target, draft = table(step_time_s=0.002), table(2, step_time_s=0.0005)
-    async with cluster_of(target, draft) as cluster:
-        asked = request(sampling, draft_length=3, draft_ahead=draft_ahead, branches=4)
-        output = await cluster.generate(asked)
-    told = output.summary.speculation
-    by_length = dict(enumerate(told.rounds_by_draft_length))
-    assert sum(by_length.values()) == told.rounds
-    assert told.rounds - by_length[0] == told.drafted_rounds
-    assert sum(k * rounds for k, rounds in by_length.items()) == told.draft_tokens
-    assert sum(told.accepted_per_position) == told.accepted_tokens
-    assert told.foreseen_rounds <= told.drafted_rounds
-    assert told.ready_rounds <= told.drafted_rounds
-    if not draft_ahead:
-        assert told.ready_rounds == told.foreseen_rounds == told.dropped_tokens == 0
-    if sampling is SAMPLED and draft_ahead:
-        assert told.dropped_tokens > 0
-    # What nobody accounts for is the hops'; what was drafted behind a verification is on no path.
-    known_ms = told.verify_ms + told.queue_ms + told.hop_ms
-    assert known_ms <= told.decode_ms + 0.1
-    assert told.decode_ms <= known_ms + told.draft_ms + 0.1
-    assert told.draft_wait_ms <= told.decode_ms
+async def test_a_round_beyond_the_limits_is_refused(fields: dict[str, int]) -> None:
+    async with serving(table_model(context_length=512)) as channel:
+        received = await Received.opened(channel)
+        await received.send(draft_round(1, PROMPT, **fields), PROMPT)
+        with pytest.raises(aio.AioRpcError) as raised:
+            await received.proposal()
+        assert raised.value.code() == StatusCode.INVALID_ARGUMENT
 
 
-async def test_no_bonus_is_drawn_where_a_draft_token_lies_ready(
-    rounds: list[target_pb2.VerifyRound],
-) -> None:
-    async with cluster_of(table(step_time_s=0.005), table()) as cluster:
-        await cluster.generate(request(SAMPLED, draft_length=2))
-    drafted = [message for message in rounds if message.draft_tokens]
-    assert any(not message.want_bonus for message in drafted)
-    # The last ones have nothing behind them.
-    assert drafted[-1].want_bonus or len(drafted[-1].draft_tokens) == 2
-
-
-@pytest.mark.parametrize("sampling", [GREEDY, COUPLED], ids=["greedy", "coupled"])
-async def test_a_bonus_that_does_not_depend_on_the_draft_is_always_taken(
-    sampling: common_pb2.SamplingParams, rounds: list[target_pb2.VerifyRound]
-) -> None:
-    async with cluster_of(table(step_time_s=0.005), table()) as cluster:
-        await cluster.generate(request(sampling, draft_length=2))
-    assert all(message.want_bonus for message in rounds)
-
-
-async def test_a_draft_that_is_not_wanted_has_nothing_to_do() -> None:
-    draft = table()
-    policy = ToldPolicy(DraftPlan(0, run=8))
-    async with cluster_of(table(), draft, policy) as cluster:
-        output = await cluster.generate(request())
-        expected = await alone(cluster)
-    assert output.token_ids == expected
-    assert draft.forwards == 0
-    assert output.summary.speculation.draft_missed_rounds == 0
-
-
-async def test_a_draft_that_is_only_compared_delays_nothing() -> None:
-    policy = ToldPolicy(DraftPlan(0, ahead=16, run=16))
-    async with cluster_of(table(step_time_s=0.004), table(), policy) as cluster:
-        output = await cluster.generate(request())
-        expected = await alone(cluster)
-    speculation = output.summary.speculation
-    assert output.token_ids == expected
-    assert speculation.draft_tokens == speculation.drafted_rounds == 0
-    assert speculation.draft_wait_ms == 0.0
-    assert len(policy.foreseen) > LENGTH // 2
-    assert all(facts.drawn and facts.matched for facts in policy.foreseen)
-    assert sum(facts.in_run for facts in policy.rounds) > LENGTH // 2
-
-
-@pytest.mark.parametrize("sampling", [GREEDY, COUPLED], ids=["greedy", "coupled"])
-async def test_nothing_is_lost_between_runs_and_rounds(
-    sampling: common_pb2.SamplingParams, rounds: list[target_pb2.VerifyRound]
-) -> None:
-    plans = [DraftPlan(0, run=6), DraftPlan(2, ahead=2), DraftPlan(3), DraftPlan(0, ahead=4, run=9)]
-    policy = ToldPolicy(*plans * LENGTH)
-    async with cluster_of(table(step_time_s=0.002), table(2), policy) as cluster:
-        output = await cluster.generate(request(sampling))
-        asked = len(rounds)
-        expected = await alone(cluster, sampling)
-    assert output.token_ids == expected
-    assert output.gapless
-    drafted = [message for message in rounds[:asked] if message.draft_tokens]
-    running = [message for message in rounds[:asked] if message.decode_tokens]
-    assert len(drafted) >= 3
-    assert len(running) >= 3
-    # What the target had decoded alone was not decoded again.
-    assert output.summary.speculation.rounds == len(policy.rounds) + 1
-
-
-async def test_why_the_draft_length_changed_is_told() -> None:
-    change = generation_pb2.DraftLengthChange(offset=3, draft_length=0, reason="LOAD 0.2")
-    policy = ToldPolicy(DraftPlan(2))
-    policy.changes.append(change)
-    async with cluster_of(table(), table(), policy) as cluster:
-        output = await cluster.generate(request())
-    assert list(output.summary.speculation.changes) == [change]
-
-
-async def test_the_policy_is_told_what_it_goes_by() -> None:
-    policy = ToldPolicy(DraftPlan(3, ahead=3))
-    target, draft = table(step_time_s=0.01), table(step_time_s=0.002)
-    async with cluster_of(target, draft, policy) as cluster:
-        output = await cluster.generate(request())
-    speculation = output.summary.speculation
-    assert len(policy.rounds) == speculation.rounds - 1
-    assert sum(facts.drafted for facts in policy.rounds) == speculation.draft_tokens
-    assert sum(facts.accepted for facts in policy.rounds) == speculation.accepted_tokens
-    assert all(0.009 < facts.model_s < facts.verify_s < 1.0 for facts in policy.rounds)
-    proposals = [facts for facts in policy.proposals if facts.tokens]
-    assert sum(facts.tokens for facts in proposals) >= speculation.accepted_tokens
-    assert all(facts.model_s >= 0.0019 * facts.steps for facts in proposals)
-    trips = [facts.round_trip_s for facts in proposals if facts.round_trip_s is not None]
-    assert trips
-    assert all(0.0 <= trip < 0.2 for trip in trips)
-
-
-def outputs_equal(outputs: list[Output]) -> bool:
-    return all(output.token_ids == outputs[0].token_ids for output in outputs)
-
-
-async def test_the_draft_does_not_show_in_a_coupled_output() -> None:
-    async with cluster_of(table(), table(2)) as cluster:
-        outputs = [
-            await cluster.generate(
-                request(COUPLED, draft_length=k, draft_ahead=ahead, branches=branches)
-            )
-            for k in (1, 4)
-            for ahead in (False, True)
-            for branches in (0, 4)
-        ]
-        expected = await alone(cluster, COUPLED)
-    assert outputs_equal(outputs)
-    assert outputs[0].token_ids == expected
+@pytest.mark.parametrize("acceptance", [-0.1, 1.1, float("nan")])
+async def test_an_acceptance_that_is_none_is_refused(acceptance: float) -> None:
+    async with serving(table_model()) as channel:
+        received = await Received.opened(channel)
+        message = draft_round(1, PROMPT, until=6)
+        message.round.acceptance = acceptance
+        await received.send(message, PROMPT)
+        with pytest.raises(aio.AioRpcError) as raised:
+            await received.proposal()
+        assert raised.value.code() == StatusCode.INVALID_ARGUMENT
