@@ -11,7 +11,7 @@ from outrider.cli import options
 from outrider.cli.client import DEFAULT_ADDRESS, Client, ClientError
 from outrider.cli.load_tables import load_tables
 from outrider.cli.plain import plain
-from outrider.cli.tables import coordinator_line, worker_table
+from outrider.cli.tables import coordinator_line, policy_table, worker_table
 from outrider.cli.terminal import answers, fail
 from outrider.rpc.tls import TlsFiles
 
@@ -35,5 +35,7 @@ def status(
     console = answers()
     console.print(coordinator_line(address, state))
     console.print(worker_table(state))
+    if state.HasField("policy"):
+        console.print(policy_table(state.policy))
     for table in load_tables(state, width=console.width):
         console.print(table)

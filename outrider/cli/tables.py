@@ -44,21 +44,27 @@ def _generation_rows(
     yield "tokens per second", f"{number(figures.tokens_per_s)} after the first token"
     yield "time to first token", f"{stats.time_to_first_token_ms:.0f} ms"
     for what, total_ms in (
-        ("draft", stats.draft_ms),
-        ("verify", stats.verify_ms),
-        ("hops", stats.hop_ms),
-        ("queues", stats.queue_ms),
+        ("time in draft", stats.draft_ms),
+        ("waited for it", stats.draft_wait_ms),
+        ("time in verify", stats.verify_ms),
+        ("time in hops", stats.hop_ms),
+        ("time in queues", stats.queue_ms),
     ):
         mean_ms = number(figures.per_round(total_ms), digits=2)
-        yield f"time in {what}", f"{total_ms:.1f} ms, {mean_ms} ms per round"
+        yield what, f"{total_ms:.1f} ms, {mean_ms} ms per round"
     for what, count in (
+        ("rounds with drafts ready", stats.ready_rounds),
+        ("corrections foreseen", stats.foreseen_rounds),
         ("rounds without their draft", stats.draft_missed_rounds),
         ("rounds with invalid drafts", stats.draft_invalid_rounds),
         ("drafts that came too late", stats.stale_proposals),
+        ("draft tokens dropped", stats.dropped_tokens),
         ("prefixes sent again", stats.replays),
     ):
         if count:
             yield what, str(count)
+    for change in stats.changes:
+        yield f"from token {change.offset}", f"{change.draft_length} draft tokens: {change.reason}"
     yield "seed", str(summary.seed)
     yield "repeats exactly with this seed", "yes" if summary.reproducible else "not promised"
     if summary.trace_id:
@@ -71,11 +77,33 @@ def coordinator_line(
     """One line about the coordinator itself."""
     mode = enum_word(generation_pb2.SpeculationMode.DESCRIPTOR, state.speculation_mode)
     rate = percent(SpeculationFigures(state.speculation).acceptance)
+    chosen = str(state.draft_length) if state.HasField("draft_length") else "auto"
     return Text(
         f"coordinator {address}, version {state.build_version}, up {duration(state.uptime_s)}: "
         f"{state.running} running, {state.finished} finished, acceptance {rate}, "
-        f"speculation {mode} with {state.draft_length} draft tokens"
+        f"speculation {mode}, draft length {chosen}"
     )
+
+
+def policy_table(policy: generation_pb2.PolicyStatus) -> Table:
+    """What the coordinator measured of its pools and chooses by."""
+    table = Table(show_header=False, box=box.SIMPLE, pad_edge=False)
+    table.add_column("what", no_wrap=True)
+    table.add_column("figure")
+    for what, figure in _policy_rows(policy):
+        table.add_row(Text(what), Text(figure))
+    return table
+
+
+def _policy_rows(policy: generation_pb2.PolicyStatus) -> Iterator[tuple[str, str]]:
+    yield "draft length", f"{policy.draft_length} ({policy.reason})"
+    survival = "  ".join(percent(share) for share in policy.survival)
+    yield "accepted up to place", survival or NOTHING
+    yield "draft token", f"{policy.draft_token_ms:.2f} ms"
+    yield "draft round trip", f"{policy.draft_round_trip_ms:.2f} ms"
+    yield "verification", f"{policy.verify_ms:.2f} ms and {policy.verify_row_ms:.2f} ms per token"
+    yield "decoding alone", f"{policy.plain_step_ms:.2f} ms per token"
+    yield "turned off or on", f"{policy.switches} times"
 
 
 def worker_table(state: generation_pb2.GenerationServiceGetStatusResponse) -> Table:

@@ -26,7 +26,14 @@ def test_the_table_shows_both_pools(
         build_version="0.1.0",
         uptime_s=61,
         speculation_mode=generation_pb2.SPECULATION_MODE_AUTO,
-        draft_length=4,
+        policy=generation_pb2.PolicyStatus(
+            draft_length=5,
+            reason="ACCEPTANCE 0.62",
+            survival=[0.62, 0.375],
+            draft_token_ms=4.25,
+            plain_step_ms=20.5,
+            switches=3,
+        ),
     )
     done = outrider("status", "--address", server.address)
     assert (done.returncode, done.stderr) == (0, "")
@@ -47,7 +54,21 @@ def test_the_table_shows_both_pools(
         "accepted 25.0 %",
     ):
         assert fact in words
-    assert "speculation auto with 4 draft tokens" in words
+    assert "speculation auto, draft length auto" in words
+    for fact in (
+        "draft length 5 (ACCEPTANCE 0.62)",
+        "accepted up to place 62.0 % 37.5 %",
+        "draft token 4.25 ms",
+        "decoding alone 20.50 ms per token",
+        "turned off or on 3 times",
+    ):
+        assert fact in words
+
+
+def test_a_fixed_draft_length_is_told(outrider: Outrider, server: ScriptedServer) -> None:
+    server.script.status = generation_pb2.GenerationServiceGetStatusResponse(draft_length=4)
+    words = " ".join(outrider("status", "--address", server.address).stdout.split())
+    assert "draft length 4" in words
 
 
 def test_json_keeps_numbers_as_numbers(
