@@ -13,7 +13,7 @@ from draft_service.branch_choice import Place
 from draft_service.branches import Branches
 from draft_service.draft_job import DraftJob, DraftResult, TreeTokens
 from draft_service.orders import Orders, taking_orders
-from draft_service.proposal import CandidateCut, DraftedToken, Proposer, columns_below
+from draft_service.proposal import CandidateCut, DraftedToken, Proposer
 from draft_service.reach import Reach
 from outrider.engine.handles import HandleTable, StateLost
 from outrider.engine.model import Chunk, Model, Sequence
@@ -68,7 +68,7 @@ class Drafting:
         self._sequence = sequence
         self._proposer = Proposer(
             terms.options,
-            columns_below(model.columns, terms.vocabulary_size),
+            model.columns.below(terms.vocabulary_size),
             prompt_length=terms.prompt_length,
             derived_seed=terms.derived_seed,
             cut=cut,

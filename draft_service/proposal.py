@@ -178,13 +178,3 @@ def cut_laws(draft_probs: torch.Tensor, *, columns: Columns, cut: CandidateCut) 
 
 def _word(seed: int, prefix: TokenPrefix) -> int:
     return draw_word(seed, position=len(prefix), digest=prefix.digest(len(prefix)))
-
-
-def columns_below(columns: Columns, vocabulary_size: int) -> Columns:
-    """The leading columns, those of ids below `vocabulary_size`."""
-    if columns.size <= vocabulary_size:
-        return columns
-    subset = columns.subset
-    if subset is not None:
-        subset = subset[: int(torch.searchsorted(subset, vocabulary_size))]
-    return Columns(vocabulary_size, subset)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from collections.abc import Sequence as SequenceOf
-from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -18,21 +17,12 @@ from outrider.engine.prefill_slice import PrefillSlice
 from outrider.engine.room import Room
 from outrider.engine.schedule import schedule
 from outrider.engine.soundness import sound_rows
-from outrider.engine.step_time import StepLoad, attended_by
+from outrider.engine.step import Step, load_of
 from outrider.engine.work import Recalled, Rider, Work
 from outrider.errors import NumericalFailure, OutOfRange, PoolUnavailable
 
 JobT = TypeVar("JobT")
 ResultT = TypeVar("ResultT")
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What one step read, how long it took, and how many output tokens it gave."""
-
-    load: StepLoad
-    seconds: float
-    outputs: int
 
 
 class Batch(Generic[ResultT]):
@@ -89,7 +79,7 @@ class Batch(Generic[ResultT]):
         if not parts:
             return None
         riders = self._riders(parts)
-        load = _load([*parts.values(), *(rider.chunk for rider in riders)])
+        load = load_of([*parts.values(), *(rider.chunk for rider in riders)])
         began = time.perf_counter()
         if not self._forward(parts, riders, began=began) or not load.tokens:
             return None
@@ -223,9 +213,3 @@ class Batch(Generic[ResultT]):
         """Drops the state that a bad forward may have spoilt; the work decides what is left."""
         work.sequence.discard()
         self._works.advance(work, partial(work.failed, error))
-
-
-def _load(chunks: Iterable[Chunk]) -> StepLoad:
-    counts = [(len(chunk.token_ids), len(chunk.sequence.prefix)) for chunk in chunks]
-    attended = sum(attended_by(count, behind=behind) for count, behind in counts)
-    return StepLoad(sum(count for count, _ in counts), attended)

@@ -15,6 +15,7 @@ class Columns:
         self.size = size
         self.subset = subset
         self._hashes: torch.Tensor | None = None
+        self._below: Columns | None = None
 
     def __len__(self) -> int:
         return self.size if self.subset is None else int(self.subset.numel())
@@ -22,6 +23,17 @@ class Columns:
     def token_ids(self, columns: torch.Tensor) -> torch.Tensor:
         """Column indices, any shape → token ids, same shape."""
         return columns if self.subset is None else self.subset[columns]
+
+    def below(self, size: int) -> Columns:
+        """The leading columns, those of ids below `size`. The last ones asked for are kept."""
+        if self.size <= size:
+            return self
+        if self._below is None or self._below.size != size:
+            subset = self.subset
+            if subset is not None:
+                subset = subset[: int(torch.searchsorted(subset, size))]
+            self._below = Columns(size, subset)
+        return self._below
 
     def hashes(self, device: torch.device) -> torch.Tensor:
         """The `token_hashes` of all columns: int64 [columns], on that device. Kept."""

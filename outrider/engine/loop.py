@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 import structlog
 import torch
 
-from outrider.engine.batch import Batch, Step
+from outrider.engine.batch import Batch
 from outrider.engine.gathering import Gathering, NoGathering, WaitForReturns
 from outrider.engine.inbox import Inbox, gone
 from outrider.engine.live_work import Submission
@@ -26,6 +26,7 @@ from outrider.engine.loop_options import LoopOptions
 from outrider.engine.model import Model
 from outrider.engine.prefill_slice import FittedSlice, FixedSlice
 from outrider.engine.room import Room
+from outrider.engine.step import Step
 from outrider.engine.step_time import RowPrice, StepTimeFit
 from outrider.engine.ticket import AnswersTo, Done, RoundTimings, Ticket, Withdrawn
 from outrider.engine.unbegun import Unbegun

@@ -10,7 +10,6 @@ from draft_service.proposal import (
     DraftedToken,
     DraftRule,
     Proposer,
-    columns_below,
     cut_law,
 )
 from outrider.draft_law import POINT_MASS, CutLaw
@@ -38,7 +37,7 @@ def drawn(
 ) -> DraftedToken:
     proposer = Proposer(
         options or SamplingOptions(),
-        columns_below(columns or Columns(logits.shape[0]), vocabulary_size),
+        (columns or Columns(logits.shape[0])).below(vocabulary_size),
         prompt_length=1,
         derived_seed=derived_seed,
         cut=cut or CandidateCut(),
@@ -149,7 +148,8 @@ def test_a_subset_of_columns_gives_ids_not_columns():
     ],
 )
 def test_columns_below_a_vocabulary_size(columns, vocabulary_size, left):
-    below_it = columns_below(columns, vocabulary_size)
+    below_it = columns.below(vocabulary_size)
+    assert columns.below(vocabulary_size) is below_it
     assert len(below_it) == left
     ids = below_it.token_ids(torch.arange(left))
     assert torch.equal(ids, columns.token_ids(torch.arange(len(columns)))[:left])
