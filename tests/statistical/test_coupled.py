@@ -55,7 +55,7 @@ def test_transitions(options, stages, seeds):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("options", [PLAIN, TOGETHER, PENALTIES], ids=["plain", "together", "past"])
+@pytest.mark.parametrize("options", [PLAIN, PENALTIES], ids=["plain", "past"])
 def test_first_two_tokens(options):
     decoder = CoupledDecoder(PAIR, options)
     assert Stages().passes(FirstTwoTokens(PAIR, decoder, options))
