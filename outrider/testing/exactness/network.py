@@ -68,8 +68,9 @@ class Conditions:
     """What the services are run under.
 
     `policy` takes the place of the coordinator's choices; `draft` that of the pair's own draft.
-    `target_blocks`: of the target's KV pool. `at_once`: generations. `troubles` befall the cluster
-    as long as it runs. `settings` are the coordinator's.
+    `target_blocks`: of the target's KV pool. `target_step_s`: what each of its forwards takes.
+    `at_once`: generations. `troubles` befall the cluster as long as it runs. `settings` are the
+    coordinator's.
     """
 
     policy: PolicyMaker | None = None
@@ -77,6 +78,7 @@ class Conditions:
     cut: CandidateCut | None = None
     verification: common_pb2.Verification.ValueType = common_pb2.VERIFICATION_REJECTION
     target_blocks: int = BLOCKS
+    target_step_s: float = 0.0
     at_once: int = 32
     draft_round_trip_s: float | None = None
     troubles: Callable[[Cluster], Coroutine[Any, Any, None]] | None = None
@@ -95,7 +97,13 @@ def network_decoder(pair: TablePair, conditions: Conditions) -> Iterator[Network
     async def enter() -> Cluster:
         cluster = await stack.enter_async_context(
             running_cluster(
-                WorkerPlan(TableModel(pair.target, blocks=conditions.target_blocks)),
+                WorkerPlan(
+                    TableModel(
+                        pair.target,
+                        step_time_s=conditions.target_step_s,
+                        blocks=conditions.target_blocks,
+                    )
+                ),
                 WorkerPlan(conditions.draft or TableModel(pair.draft)),
                 cut=conditions.cut,
                 draft_round_trip_s=conditions.draft_round_trip_s,
