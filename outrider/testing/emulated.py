@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cache
+from functools import cache, partial
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -95,7 +95,12 @@ class EmulatedModel(ScriptedModel):
     """One of the two. Every sequence begins with a prompt of `Agreement`."""
 
     def __init__(
-        self, row: Callable[[Kind], torch.Tensor], *, step_time_s: float, row_time_s: float
+        self,
+        row: Callable[[Kind], torch.Tensor],
+        *,
+        step_time_s: float = 0.0,
+        row_time_s: float = 0.0,
+        attended_time_s: float = 0.0,
     ) -> None:
         """`row`: target_row or draft_row. Times as of ScriptedModel."""
         super().__init__(
@@ -103,6 +108,7 @@ class EmulatedModel(ScriptedModel):
             vocabulary_size=VOCABULARY_SIZE,
             step_time_s=step_time_s,
             row_time_s=row_time_s,
+            attended_time_s=attended_time_s,
         )
         self._row = row
 
@@ -114,16 +120,6 @@ class EmulatedModel(ScriptedModel):
         kinds = [_kind(prefix, length, word) for length, word in zip(lengths, words, strict=True)]
         orders = _PLACES[[word % len(_PLACES) for word in words]]
         return torch.stack([self._row(kind) for kind in kinds]).gather(1, orders)
-
-
-def emulated_target(*, step_time_s: float = 0.0, row_time_s: float = 0.0) -> EmulatedModel:
-    """The target. Times as of ScriptedModel."""
-    return EmulatedModel(target_row, step_time_s=step_time_s, row_time_s=row_time_s)
-
-
-def emulated_draft(*, step_time_s: float = 0.0, row_time_s: float = 0.0) -> EmulatedModel:
-    """The draft. Where its q is cut, acceptance under SPREAD laws is less than stated."""
-    return EmulatedModel(draft_row, step_time_s=step_time_s, row_time_s=row_time_s)
 
 
 @cache
@@ -151,6 +147,13 @@ def draft_row(kind: Kind) -> torch.Tensor:
     acceptance = kind.acceptance / STEPS
     probs = {place: acceptance * share for place, share in enumerate(SHARED)}
     return _logits({**probs, 4: 1.0 - acceptance})
+
+
+emulated_target = partial(EmulatedModel, target_row)
+"""Makes a target; keywords as of EmulatedModel."""
+
+emulated_draft = partial(EmulatedModel, draft_row)
+"""Makes a draft. Where its q is cut, acceptance under SPREAD laws is less than stated."""
 
 
 def _kind(prefix: TokenPrefix, length: int, word: int) -> Kind:

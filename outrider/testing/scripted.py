@@ -11,6 +11,7 @@ import torch
 from outrider.engine.block_pool import BLOCK_SIZE, BlockPool
 from outrider.engine.columns import Columns
 from outrider.engine.model import Chunk, Sequence
+from outrider.engine.step_time import attended_by
 from outrider.prefix import TokenPrefix
 
 BYTES_PER_TOKEN = 16
@@ -33,11 +34,13 @@ class ScriptedModel:
         context_length: int = 4096,
         step_time_s: float = 0.0,
         row_time_s: float = 0.0,
+        attended_time_s: float = 0.0,
         subset: torch.Tensor | None = None,
         blocks: int = BLOCKS,
         block_size: int = BLOCK_SIZE,
     ) -> None:
-        """A forward over n tokens takes `step_time_s` + n · `row_time_s`.
+        """A forward over n tokens takes `step_time_s` + n · `row_time_s`, and `attended_time_s`
+        for every position that each of them attends to.
 
         `subset`: int64 [n] rising ids that have a column; None means every id. `blocks`: of the
         pool, which is real though there is nothing in it.
@@ -53,6 +56,7 @@ class ScriptedModel:
         self._logits = logits
         self._step_time_s = step_time_s
         self._row_time_s = row_time_s
+        self._attended_time_s = attended_time_s
 
     def new_sequence(self, scope: bytes = b"") -> Sequence:
         """Empty state."""
@@ -62,9 +66,12 @@ class ScriptedModel:
         """Reads the chunks; float64 [rows, columns] for each."""
         since = time.perf_counter()
         count = sum(len(chunk.token_ids) for chunk in chunks)
+        attended = sum(
+            attended_by(len(chunk.token_ids), behind=len(chunk.sequence.prefix)) for chunk in chunks
+        )
         self.forwards += 1
         self.tokens += count
-        seconds = self._step_time_s + count * self._row_time_s
+        seconds = self._step_time_s + count * self._row_time_s + attended * self._attended_time_s
         rows = [self._read(chunk) for chunk in chunks]
         # What reading has taken is part of the stated time.
         rest = seconds - (time.perf_counter() - since)

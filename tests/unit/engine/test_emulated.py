@@ -105,8 +105,9 @@ def test_another_salt_gives_another_output() -> None:
 
 
 def test_a_forward_takes_as_long_as_stated() -> None:
-    model = emulated_target(step_time_s=0.02, row_time_s=0.001)
+    model = emulated_target(step_time_s=0.02, row_time_s=0.001, attended_time_s=0.0001)
     prompt = Agreement(acceptance=0.5).prompt(1)
     since = time.perf_counter()
     model.forward([Chunk(model.new_sequence(), prompt, len(prompt))])
-    assert time.perf_counter() - since >= 0.02 + 0.001 * len(prompt)
+    attended = len(prompt) * (len(prompt) + 1) / 2
+    assert time.perf_counter() - since >= 0.02 + 0.001 * len(prompt) + 0.0001 * attended
