@@ -160,11 +160,10 @@ class DecodeLoop:
         steps = self._tree.advance(cut.token_ids)
         if self._drafting is None:
             return
-        if self.statistics.rounds > 0:
-            # The first round read the prompt: its time says nothing of those to come.
-            self._drafting.decided(facts)
-        self._drafting.chosen(steps[facts.drafted :])
         if cut.finish_reason is not None:
             self._tree.clear()
         elif self._target.half_used(len(self._prefix)):
             self._drafting.go_on(offset=self._offset, in_run=self._target.running)
+        # The first round read the prompt: its time says nothing of those to come.
+        first = self.statistics.rounds == 0
+        self._drafting.decided(None if first else facts, unjudged=steps[facts.drafted :])

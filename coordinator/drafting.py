@@ -6,6 +6,7 @@ not committed, so that the output law stays the target's.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -94,13 +95,17 @@ class Drafting:
             missed=not tokens,
         )
 
-    def decided(self, facts: RoundFacts) -> None:
-        """Tells the policy of a round."""
-        self._policy.round(facts)
+    def decided(self, facts: RoundFacts | None, *, unjudged: Sequence[Step]) -> None:
+        """Has the policy told of a round, and of tokens that the target chose alone.
 
-    def chosen(self, steps: Sequence[Step]) -> None:
-        """Tells the policy of tokens that the target chose alone."""
-        for step in steps:
+        It learns of them in the next idle moment: no round and no draft waits for that.
+        """
+        asyncio.get_running_loop().call_soon(self._tell, facts, unjudged)
+
+    def _tell(self, facts: RoundFacts | None, unjudged: Sequence[Step]) -> None:
+        if facts is not None:
+            self._policy.round(facts)
+        for step in unjudged:
             if step.drawn:
                 matched = step.foreseen and not step.guess
                 self._policy.foresaw(ForesightFacts(drawn=True, matched=matched))
