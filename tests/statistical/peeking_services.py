@@ -195,7 +195,7 @@ def flush_when_confident(patch: Patch) -> None:
             newest = self._tokens._unanswered[-1].token if self._tokens else None
             confident = newest is not None and probability(newest) >= LEAST_LIKELY
             if confident or (self._tokens and self._length >= orders.reach.proposal_until):
-                yield Answer(self._result())
+                yield Answer(self._result(orders.reach))
 
     patch.setattr(draft_drafting.Drafting, "_draft", hasty)
 
