@@ -1,0 +1,106 @@
+"""A link to the draft that is long, breaks or swallows all: it costs speed, never output."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from coordinator.main import CoordinatorServer
+from outrider.delay_proxy import DelayProxy
+from outrider.settings import CoordinatorSettings
+from outrider.testing.cluster import LOOPBACK, Cluster, WorkerPlan, start_draft, start_target
+from outrider.v1 import common_pb2, generation_pb2
+from tests.integration.undisturbed import LENGTH, alone, assert_undisturbed, request, table
+
+TARGET_STEP_S = 0.01
+
+
+@asynccontextmanager
+async def linked_cluster(
+    round_trip_s: float = 0.0, *, patience_ms: int = 100
+) -> AsyncIterator[tuple[Cluster, DelayProxy]]:
+    """A draft like the target, behind a proxy."""
+    target = await start_target(WorkerPlan(table(step_time_s=TARGET_STEP_S)))
+    draft = await start_draft(WorkerPlan(table(step_time_s=0.001)))
+    async with DelayProxy(draft.rpc.address, round_trip_s=round_trip_s) as proxy:
+        coordinator = CoordinatorServer(
+            CoordinatorSettings(
+                listen=LOOPBACK,
+                target_address=target.rpc.address,
+                draft_address=proxy.address,
+                draft_timeout_ms=patience_ms,
+                speculation="on",
+            )
+        )
+        await coordinator.start()
+        async with Cluster(coordinator, target, draft) as cluster:
+            await coordinator.become_ready()
+            await coordinator.pools.look()
+            yield cluster, proxy
+
+
+async def generate_while(cluster: Cluster, proxy: DelayProxy, trouble: str) -> list[int]:
+    """Output ids; when ten are there the link gets into trouble."""
+    received: list[int] = []
+    async for response in cluster.stub.Generate(request()):
+        if response.HasField("summary"):
+            break
+        received.extend(response.chunk.token_ids)
+        if len(received) >= 10 and trouble:
+            if trouble == "cut":
+                proxy.cut()
+            else:
+                proxy.blackhole(True)
+            trouble = ""
+    return received
+
+
+async def test_a_long_way_is_hidden_behind_verification() -> None:
+    async with linked_cluster(0.02) as (cluster, _):
+        ahead = await cluster.generate(request())
+        asked = request()
+        asked.speculation.draft_ahead = False
+        synchronous = await cluster.generate(asked)
+    expected = await alone()
+    assert_undisturbed(ahead, expected)
+    assert_undisturbed(synchronous, expected)
+    hidden, paid = ahead.summary.speculation, synchronous.summary.speculation
+    assert paid.draft_wait_ms > 20.0 * (paid.drafted_rounds - 1)
+    assert hidden.draft_wait_ms < paid.draft_wait_ms / 2
+
+
+@pytest.mark.parametrize("trouble", ["cut", "blackhole"])
+async def test_a_link_that_fails_costs_one_wait(trouble: str) -> None:
+    async with linked_cluster() as (cluster, proxy):
+        since = asyncio.get_running_loop().time()
+        received = await generate_while(cluster, proxy, trouble)
+        took_s = asyncio.get_running_loop().time() - since
+        proxy.blackhole(False)
+    assert received == await alone()
+    assert took_s < 20 * LENGTH * TARGET_STEP_S
+
+
+async def test_a_draft_is_used_again_when_its_link_is_back() -> None:
+    async with linked_cluster() as (cluster, proxy):
+        await generate_while(cluster, proxy, "cut")
+        async with asyncio.timeout(10):
+            while cluster.coordinator.pools.draft_peer() is None:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        output = await cluster.generate(request())
+    assert output.summary.speculation.accepted_tokens > LENGTH // 3
+
+
+@pytest.mark.parametrize("round_trip_s", [0.0, 0.02])
+async def test_a_seeded_output_knows_nothing_of_the_way(round_trip_s: float) -> None:
+    asked = request(
+        sampling=common_pb2.SamplingParams(seed=11),
+        speculation=generation_pb2.SpeculationParams(draft_length=4, branches=4),
+    )
+    async with linked_cluster(round_trip_s) as (cluster, _):
+        output = await cluster.generate(asked)
+        asked.speculation.mode = generation_pb2.SPECULATION_MODE_OFF
+        expected = await cluster.generate(asked)
+    assert_undisturbed(output, expected.token_ids)
