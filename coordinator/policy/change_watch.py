@@ -31,9 +31,11 @@ class ChangeWatch:
     likely they would have been by the chance that fits them best.
     """
 
-    def __init__(self, *, threshold: float, rounds: int) -> None:
-        """`threshold`: logarithm of the ratio that is taken for a change."""
+    def __init__(self, *, threshold: float, tokens: int, rounds: int) -> None:
+        """`threshold`: logarithm of the ratio that is taken for a change, on at least so many
+        tokens of at most so many rounds."""
         self._threshold = threshold
+        self._tokens = tokens
         self._rounds: deque[_Round] = deque(maxlen=rounds)
 
     def judged(
@@ -53,7 +55,8 @@ class ChangeWatch:
             tokens += one.tokens
             right += one.accepted
             believed += one.likelihood
-            if _best_likelihood(tokens, right) - believed > self._threshold + stubborn:
+            ratio = _best_likelihood(tokens, right) - believed
+            if tokens >= self._tokens and ratio > self._threshold + stubborn:
                 self._rounds.clear()
                 return Evidence(tokens, right)
         return None

@@ -24,6 +24,10 @@ from itertools import accumulate
 MOST_PLAIN = 8
 """Plain steps in a row that are considered after a miss."""
 PASSES = 2
+PUNCTUAL = 0.3
+"""Who takes no more than this part of the time there is, is never late."""
+BETTER = 1.02
+"""What is changed must be so much better afterwards."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +37,8 @@ class Costs:
     `verify_s`: a round without draft tokens, hop and queue included; each draft token adds
     `row_s`. `plain_s`: a step of the target decoding alone, in a run. `token_s`: the draft's next
     token. `round_trip_s`: to the draft and back. `late_s`: what a round loses beside its wait when
-    it comes later than the others of its batch. `others_price`: what a row costs the others of the
-    batch, in output tokens. `soon_s`: no later than that after a verdict it still meets them.
+    it comes later than the others of its batch, as it surely does `soon_s` after the verdict.
+    `others_price`: what a row costs the others of the batch, in output tokens.
     """
 
     verify_s: float
@@ -48,7 +52,10 @@ class Costs:
 
     def delay_s(self, wait_s: float) -> float:
         """By how much a wait puts off the verdict."""
-        return wait_s + self.late_s if wait_s > self.soon_s else wait_s
+        if self.soon_s <= 0.0:
+            return wait_s
+        late = min(1.0, max(0.0, wait_s / self.soon_s - PUNCTUAL) / (1.0 - PUNCTUAL))
+        return wait_s + late * self.late_s
 
     def round_s(self, draft_length: int) -> float:
         """A round with that many draft tokens, which are there."""
@@ -110,14 +117,21 @@ class Economics:
             self._ready_gain = [gain - survival[k] for k, gain in enumerate(self._gain)]
             self._ready_stay = [_either(survival[k], chances.hit) for k in rows]
 
-    def best(self, lengths: Sequence[int]) -> Choice:
-        """The best choice among those draft lengths of a ready round, each 1 and up."""
+    def best(self, lengths: Sequence[int], *, kept: Choice | None = None) -> Choice:
+        """The best choice among those draft lengths of a ready round, each 1 and up.
+
+        `kept`: the choice so far; it stays unless another is clearly better.
+        """
         most = 0
         if self._ahead:
             wait_s = self._costs.round_trip_s + self._costs.token_s
             most = min(MOST_PLAIN, math.ceil(wait_s / self._costs.verify_s))
         found = (self._best_for(plain, lengths) for plain in range(most + 1))
         rate, plain, first, length = max(found)
+        if kept is not None and kept.length in lengths and kept.first <= max(lengths):
+            kept_rate = self._rate(kept.plain, kept.first, kept.length)
+            if rate < BETTER * kept_rate:
+                rate, plain, first, length = kept_rate, kept.plain, kept.first, kept.length
         return self._choice(rate, plain, first, length)
 
     def _best_for(self, plain: int, lengths: Sequence[int]) -> tuple[float, int, int, int]:

@@ -18,7 +18,7 @@ from coordinator.policy.outlook import Outlook, outlook
 from coordinator.policy.patience import Patience
 from coordinator.policy.standing import Standing, in_figures, reason_against
 from coordinator.policy.survival import Acceptance
-from coordinator.policy.waiting import patience_for, worth_waiting
+from coordinator.policy.waiting import Moment, patience_for, worth_waiting
 from outrider.v1 import generation_pb2
 
 FIRST_LENGTH = 4
@@ -26,7 +26,7 @@ FIRST_LENGTH = 4
 FIRST_PATIENCE_S = 0.02
 RUN = 64
 OWN_WEIGHT, OWN_MEMORY = 10.0, 40.0
-OWN_THRESHOLD, OWN_ROUNDS = 3.2, 10
+OWN_THRESHOLD, OWN_TOKENS, OWN_ROUNDS = 4.0, 3, 10
 STUBBORN = 2.0
 """Added to the threshold of a drop for each recent change."""
 EVERY = 4
@@ -42,7 +42,7 @@ class MeasuredPolicy:
         self._measures = measures
         self._kind = measures.of(bonus_free=terms.bonus_free)
         self._acceptance = Acceptance(self._kind.acceptance, weight=OWN_WEIGHT, memory=OWN_MEMORY)
-        self._watch = ChangeWatch(threshold=OWN_THRESHOLD, rounds=OWN_ROUNDS)
+        self._watch = ChangeWatch(threshold=OWN_THRESHOLD, tokens=OWN_TOKENS, rounds=OWN_ROUNDS)
         self._standing = Standing(measures.clock, on=self._kind.on or not terms.may_stop)
         self._patience = Patience(measures.clock, terms.patience_s)
         self._log = ChangeLog()
@@ -77,7 +77,8 @@ class MeasuredPolicy:
         left_s = self._patience.left_s
         if self._outlook is None:
             return min(left_s, FIRST_PATIENCE_S)
-        if not worth_waiting(self._outlook, tokens=tokens, next_in_s=next_in_s):
+        moment = Moment(tokens, self._patience.spent_s, next_in_s, max(1, self._plan.together))
+        if not worth_waiting(self._outlook, moment):
             return 0.0
         return min(left_s, patience_for(next_in_s))
 
@@ -132,12 +133,16 @@ class MeasuredPolicy:
             ahead = min(2 * length, room - length) if self._terms.draft_ahead else 0
             return DraftPlan(length, ahead=ahead, reason="START")
         choice = view.choice
-        length = min(room, choice.length if ready else choice.first)
+        length = min(room, choice.length)
         if not self._terms.draft_ahead:
             return DraftPlan(length, reason=self._reason)
+        together = 0
+        if not ready:
+            together = min(length, 1 if choice.plain else choice.first)
         return DraftPlan(
             length,
             ahead=view.ahead(length, room=room),
+            together=together,
             branches=view.branches,
             branch_length=view.branch_length,
             acceptance=view.survival(1),
@@ -195,7 +200,8 @@ class MeasuredPolicy:
         if not times.known or self._rounds < self._looked_at + EVERY:
             return
         self._looked_at = self._rounds
-        view = outlook(self._terms, self._acceptance, self._kind, self._measures)
+        kept = self._outlook.choice if self._outlook else None
+        view = outlook(self._terms, self._acceptance, self._kind, self._measures, kept=kept)
         self._outlook = view
         if not self._terms.may_stop:
             self._reason = f"REQUEST: {in_figures(view)}"

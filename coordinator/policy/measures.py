@@ -15,7 +15,7 @@ STATED_MATCH = 0.6
 """How often a token that the target chose by itself is the draft's, as a part of how often it
 would have been accepted, where bonuses are not free."""
 POOL_WEIGHT, POOL_MEMORY = 4.0, 300.0
-POOL_THRESHOLD, POOL_ROUNDS = 6.0, 24
+POOL_THRESHOLD, POOL_TOKENS, POOL_ROUNDS = 6.0, 6, 24
 
 
 class KindMeasures:
@@ -23,7 +23,7 @@ class KindMeasures:
 
     def __init__(self) -> None:
         self.acceptance = Acceptance(Assumed(), weight=POOL_WEIGHT, memory=POOL_MEMORY)
-        self.watch = ChangeWatch(threshold=POOL_THRESHOLD, rounds=POOL_ROUNDS)
+        self.watch = ChangeWatch(threshold=POOL_THRESHOLD, tokens=POOL_TOKENS, rounds=POOL_ROUNDS)
         self.audit = Audit()
         self.hits = HitRate()
         self.on = True

@@ -13,9 +13,10 @@ from coordinator.policy.measures import STATED_MATCH, KindMeasures, PoolMeasures
 from coordinator.policy.survival import Acceptance
 
 LONGEST_AHEAD = 64
-LONGEST_BRANCH = 8
+LONGEST_BRANCH = 6
 WORTH_DRAFTING = 0.03
 """A token is drafted ahead if it is used at least this often."""
+BRANCH_COST = 0.005
 DRAFT_ROW = 0.04
 """What a row adds to a step of the draft, as a part of it."""
 
@@ -69,10 +70,10 @@ def outlook(
     kind: KindMeasures,
     measures: PoolMeasures,
     *,
-    costs: Costs | None = None,
+    kept: Choice | None = None,
 ) -> Outlook:
-    """What is best for a generation with that acceptance. `costs`: other ones than measured."""
-    costs = costs or measures.times.costs()
+    """What is best for a generation with that acceptance. `kept`: what was best so far."""
+    costs = measures.times.costs()
     longest = terms.max_draft_length
     lengths: Sequence[int] = range(1, longest + 1)
     if terms.draft_length is not None:
@@ -84,11 +85,12 @@ def outlook(
     chances = Chances(
         survival=acceptance.survival(longest), match=match, bonus_free=terms.bonus_free
     )
-    choice = Economics(costs, chances, ahead=terms.draft_ahead).best(lengths)
+    choice = Economics(costs, chances, ahead=terms.draft_ahead).best(lengths, kept=kept)
     plain = Outlook(choice, costs, chances, 0, 0, kind.audit.factor)
     if not terms.draft_ahead or terms.branches == 0:
         return plain
-    return _with_branches(plain, terms, kind, lengths=lengths, batch=measures.times.batch_size)
+    batch = measures.times.batch_size
+    return _with_branches(plain, terms, kind, lengths=lengths, batch=batch, kept=kept)
 
 
 def _with_branches(
@@ -98,15 +100,19 @@ def _with_branches(
     *,
     lengths: Sequence[int],
     batch: float,
+    kept: Choice | None,
 ) -> Outlook:
     """Adds as many side branches as pay; what they earn changes all the rest."""
     costs, choice = plain.costs, plain.choice
     factor = kind.hits.factor
     hits = [min(0.95, factor * one) for one in hit_chances(plain.chances.survival, choice.length)]
-    steps = (costs.round_s(choice.length) - costs.token_s) / max(costs.token_s, 1e-4)
-    branch_length = max(1, min(choice.length, LONGEST_BRANCH, int(steps)))
+    steps = int(costs.round_s(choice.length) / max(costs.token_s, 1e-4))
+    branch_length = max(1, min(choice.length, LONGEST_BRANCH, steps - 1))
     miss = 1.0 - plain.survival(choice.length)
-    row_cost = DRAFT_ROW * branch_length * costs.token_s * choice.rate * batch
+    # What a branch delays the tokens after it by is missing at the end of the next round.
+    row_cost = (
+        DRAFT_ROW * branch_length * batch * plain.survival(max(choice.length, steps)) + BRANCH_COST
+    )
     most = terms.branches if terms.branches is not None else len(hits) - 1
     count = best_count(
         hits, miss=miss, lead=choice.lead, row_cost=row_cost, most=min(most, len(hits) - 1)
@@ -116,5 +122,5 @@ def _with_branches(
     if count == 0:
         return plain
     chances = replace(plain.chances, hit=hits[min(count, len(hits) - 1)])
-    choice = Economics(costs, chances, ahead=True).best(lengths)
+    choice = Economics(costs, chances, ahead=True).best(lengths, kept=kept)
     return Outlook(choice, costs, chances, count, branch_length, plain.factor)

@@ -18,9 +18,14 @@ class Patience:
         self._since = None
 
     @property
-    def left_s(self) -> float:
-        """What is left of it now."""
+    def spent_s(self) -> float:
+        """How long the round has waited by now."""
         now = self._clock()
         if self._since is None:
             self._since = now
-        return max(0.0, self._since + self._longest_s - now)
+        return now - self._since
+
+    @property
+    def left_s(self) -> float:
+        """What is left of it now."""
+        return max(0.0, self._longest_s - self.spent_s)

@@ -14,7 +14,7 @@ REMEMBERED = 9
 """Round trips to the draft that the usual one is taken from."""
 ASSUMED_ROW = 0.02
 """What a row adds to a step, as a part of it, while that is not known."""
-SOON = 0.12
+SOON = 0.25
 """A round that comes within this part of a step still finds the others of its batch."""
 
 
@@ -78,13 +78,19 @@ class PoolTimes:
     def costs(self) -> Costs:
         """What rounds cost now."""
         price, batch = self._price.value(0.0), self.batch_size
-        verify_s = self._step.value(0.0) + self._hop.value(0.0) + self._queue.value(0.0)
+        # A draft that serves others too is in the midst of a step when it is asked.
+        shared = 1.0 - 1.0 / max(1.0, batch)
+        step_s = self._step.value(0.0)
+        # A round that finds a step under way waits for its end: that is the price of a batch that
+        # has fallen apart, and all who are punctual bring it together again.
+        queue_s = max(0.0, self._queue.value(0.0) - step_s)
+        verify_s = step_s + self._hop.value(0.0) + queue_s
         return Costs(
             verify_s=max(verify_s, self.plain_s),
             row_s=self.row_s,
             plain_s=self.plain_s,
             token_s=self.token_s,
-            round_trip_s=self.round_trip_s,
+            round_trip_s=self.round_trip_s + shared * self.token_s / 2,
             late_s=self._late_s,
             soon_s=SOON * self._step.value(0.0),
             others_price=price * (batch - 1.0) / batch,
@@ -94,7 +100,7 @@ class PoolTimes:
     def _late_s(self) -> float:
         """A round that misses the step of its batch waits for the next one, half a step on the
         average. Measured only where it is more: once a batch has fallen apart, nobody is late."""
-        apart = (1.0 - 1.0 / max(1.0, self.batch_size)) * self._step.value(0.0) / 2
+        apart = 2 * (1.0 - 1.0 / max(1.0, self.batch_size)) * self._step.value(0.0) / 2
         return max(apart, self._late_queue.value(0.0) - self._queue.value(0.0))
 
     def round(self, facts: RoundFacts) -> None:

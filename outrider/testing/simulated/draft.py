@@ -32,6 +32,7 @@ class Work:
     branch_length: int = 0
     acceptance: float = 0.0
     growing: list[Chain] = field(default_factory=list)
+    branched: bool = False
     tokens: int = 0
     steps: int = 0
     model_s: float = 0.0
@@ -84,11 +85,12 @@ class SimulatedDraft:
 
     def _begin(self, work: Work, committed: int, plan: DraftPlan, sent: float) -> None:
         work.committed = committed
-        work.together_until = committed + max(1, plan.draft_length)
+        work.together_until = committed + max(1, plan.together or plan.draft_length)
         work.until = committed + plan.draft_length + plan.ahead
         work.branches, work.branch_length = plan.branches, plan.branch_length
         work.acceptance = plan.acceptance or 0.5
         work.growing = []
+        work.branched = False
         chain = work.chain
         while chain is not None:
             wrong = self._first_wrong(chain, committed)
@@ -147,7 +149,8 @@ class SimulatedDraft:
         work.growing = [one for one in grown if one.drawn < work.branch_length]
         if work.at < work.together_until:
             return
-        if not chain.branches and work.branches and work.branch_length:
+        if not work.branched and work.branches and work.branch_length:
+            work.branched = True
             work.growing = self._branch(work, chain)
         facts = DraftFacts(
             tokens=work.tokens,
@@ -180,4 +183,5 @@ class SimulatedDraft:
             ),
             reverse=True,
         )
-        return [chain.branch(place, rank) for _, place, rank in ranked[: work.branches]]
+        best = [(place, rank) for _, place, rank in ranked[: work.branches]]
+        return [chain.branch(*one) for one in best if one not in chain.branches]

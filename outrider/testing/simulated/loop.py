@@ -150,7 +150,11 @@ class SimulatedGeneration:
         now = self._clock.now
         following = self._tree is not None
         if not following:
-            self._expected = now + self._round_trip_s + max(1, plan.draft_length) * self._token_s
+            self._expected = (
+                now
+                + self._round_trip_s
+                + max(1, plan.together or plan.draft_length) * self._token_s
+            )
         elif math.isinf(self._expected):
             self._expected = now + self._round_trip_s + self._token_s
         self._asked_until = self._committed + plan.draft_length + plan.ahead

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from random import Random
 
 from outrider.testing.simulated.clock import Process, Signal, VirtualClock, Wait
 
@@ -43,6 +44,7 @@ class SimulatedTarget:
     base_s: float = 0.040
     row_s: float = 0.0004
     hop_s: float = 0.0015
+    chance: Random = field(default_factory=lambda: Random(1))
     _waiting: list[Job] = field(default_factory=list)
     _came: Signal = field(default_factory=Signal)
     _away: dict[int, float] = field(default_factory=dict)
@@ -64,12 +66,16 @@ class SimulatedTarget:
             self._waiting.append(job)
             self._came.fire()
 
-        self.clock.later(self.hop_s / 2, arrive)
+        self.clock.later(self._way_s(), arrive)
 
     def forget(self, stream: int) -> None:
         """The stream has ended."""
         self._away.pop(stream, None)
         self._returns.pop(stream, None)
+
+    def _way_s(self) -> float:
+        """One way, now a little longer and now a little shorter."""
+        return self.hop_s * (0.3 + 0.4 * self.chance.random())
 
     def _serve(self) -> Process:
         while True:
@@ -89,7 +95,7 @@ class SimulatedTarget:
     def _finish(self, job: Job, started: float, step_s: float, batch: int) -> None:
         price = self._outputs * self.row_s / self._step_s
         answer = Answer(step_s, started - job.since, batch, price)
-        self.clock.later(self.hop_s / 2, lambda: job.answer(answer))
+        self.clock.later(self._way_s(), lambda: job.answer(answer))
         if job.further:
             job.rows, job.further, job.since = 1, job.further - 1, self.clock.now
             self._waiting.append(job)
