@@ -7,6 +7,7 @@ than those over eight to tell as much.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ import pytest
 
 from draft_service.proposal import CandidateCut
 from outrider.engine.sampling_options import SamplingOptions
+from outrider.testing.cluster import Cluster
 from outrider.testing.exactness.decoding import Decoder, Place, Request, Round, places
 from outrider.testing.exactness.experiments import Transitions, no_seeds, numbered_seeds
 from outrider.testing.exactness.network import Conditions, network_decoder
@@ -23,7 +25,8 @@ from outrider.testing.exactness.stages import Stages
 from outrider.testing.exactness.tables import random_pair
 from outrider.testing.exactness.troubles import DraftTroubles
 from outrider.testing.scripted import TableModel
-from outrider.v1 import common_pb2
+from outrider.v1 import common_pb2, draft_pb2
+from tests.integration.hostile_draft import Asked, hostile_draft
 
 PAIR = random_pair(seed=1, vocabulary_size=4, likeness=0.6)
 OTHER = random_pair(seed=2, vocabulary_size=4)
@@ -109,3 +112,31 @@ def test_transitions_in_every_mode(mode: str, options: str) -> None:
             PAIR, decoder, OPTIONS[options], prompt_token_ids=PROMPT, seeds=numbered_seeds
         )
         assert Stages().passes(experiment)
+
+
+def many_of_each(asked: Asked) -> Iterator[draft_pb2.DraftResponse]:
+    """Two tokens for each place, guesses among them, whatever was asked."""
+    tokens = [asked.token(guess=asked.random.random() < 0.3) for _ in range(2)]
+    for _ in range(3):
+        parent = asked.random.choice(tokens[-2:]).node_id
+        tokens += [asked.token(parent_node_id=parent) for _ in range(2)]
+    yield asked.proposal(tokens)
+    yield asked.proposal(asked.chain(3), done=True)
+
+
+async def hostile_from_now_on(cluster: Cluster) -> None:
+    async with hostile_draft(cluster, many_of_each):
+        await asyncio.Event().wait()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_hostile_draft_that_is_not_trusted_moves_no_law() -> None:
+    conditions = replace(
+        by_chance(), settings={"draft_trust": "untrusted"}, troubles=hostile_from_now_on
+    )
+    with network_decoder(PAIR, conditions) as decoder:
+        counting = Counting(decoder)
+        experiment = Transitions(PAIR, counting, prompt_token_ids=PROMPT, seeds=no_seeds)
+        assert QUICK.passes(experiment)
+    assert counting.seen[Place.INSIDE] > 1_000
