@@ -94,6 +94,5 @@ def forwards(tokens: Iterable[common_pb2.DraftToken]) -> int:
     """
     depths: dict[int, int] = {}
     for token in tokens:
-        above = depths.get(token.parent_node_id, 0) if token.HasField("parent_node_id") else 0
-        depths[token.node_id] = above + (not token.guess)
+        depths[token.node_id] = depths.get(token.parent_node_id, 0) + (not token.guess)
     return max(depths.values(), default=0)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import NamedTuple
 
 from outrider.prefix import TokenPrefix
 from outrider.v1 import common_pb2
@@ -33,8 +34,7 @@ class Arrival(Enum):
     """It continues nothing that the output may still become, or more than was asked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """What was found in the tree when one output token was committed.
 
     `drawn`: a drawn token was waiting at its place. `foreseen`: that token, or a guess beside it,
@@ -158,7 +158,8 @@ class DraftTree:
             steps.append(Step(node.drawn is not None, child is not None, guess))
             self._on_guess = guess
             self._prefix.extend((token_id,))
-            self._drop(other for other in node.children if other is not child)
+            if node.guesses or child is not node.drawn:
+                self._drop(other for other in node.children if other is not child)
             if child is None:
                 self._root = _Node(common_pb2.DraftToken(), len(self._prefix))
                 continue
@@ -217,8 +218,7 @@ def _without_place(token: common_pb2.DraftToken) -> common_pb2.DraftToken:
     Changed in place: a copy would be parsed anew.
     """
     token.ClearField("node_id")
-    token.ClearField("parent_node_id")
-    token.ClearField("root_round")
+    token.ClearField("parent")
     token.ClearField("guess")
     token.DiscardUnknownFields()
     return token

@@ -75,30 +75,26 @@ class DraftTrace(CallTrace):
 
     def __init__(self, parent: Span) -> None:
         super().__init__(telemetry.DRAFT_SPAN, parent)
-        self._sums = dict.fromkeys(
-            (
-                telemetry.DRAFT_TOKENS,
-                telemetry.QUEUE_US,
-                telemetry.FORWARD_US,
-                telemetry.SAMPLING_US,
-            ),
-            0,
-        )
+        self._told = (0, 0, 0, 0)
 
     def proposed(self, proposal: draft_pb2.Proposal) -> None:
         """Adds what one of its proposals brought."""
         if not self._span.is_recording():
             return
         timings = proposal.timings
-        told = (
-            len(proposal.tokens),
-            timings.queue_us,
-            timings.forward_us,
-            timings.sampling_us,
+        told = (len(proposal.tokens), timings.queue_us, timings.forward_us, timings.sampling_us)
+        sums = (before + now for before, now in zip(self._told, told, strict=True))
+        tokens, queue_us, forward_us, sampling_us = (min(s, LARGEST_ATTRIBUTE) for s in sums)
+        self._told = (tokens, queue_us, forward_us, sampling_us)
+        self._span.set_attributes(
+            {
+                telemetry.DRAFT_TOKENS: tokens,
+                telemetry.QUEUE_US: queue_us,
+                telemetry.FORWARD_US: forward_us,
+                telemetry.SAMPLING_US: sampling_us,
+                telemetry.BATCH_SIZE: timings.batch_size,
+            }
         )
-        for name, value in zip(self._sums, told, strict=True):
-            self._sums[name] = min(self._sums[name] + value, LARGEST_ATTRIBUTE)
-        self._span.set_attributes({**self._sums, telemetry.BATCH_SIZE: timings.batch_size})
 
 
 class RoundTrace(SpanScope):
