@@ -4,6 +4,9 @@ from __future__ import annotations
 
 WEIGHT = 0.2
 """Of the newest observation: a change is followed within some ten of them."""
+OUTLIER = 4.0
+"""A forward counts up to this many times the mean: one that read a long prompt, or a stall, says
+little of the next."""
 
 
 class DraftPace:
@@ -17,7 +20,10 @@ class DraftPace:
 
     def drafted(self, *, steps: int, seconds: float) -> None:
         """`steps` forwards took that long together."""
-        self.token_s = _follow(self.token_s, seconds / steps)
+        each_s = seconds / steps
+        if self.token_s:
+            each_s = min(each_s, OUTLIER * self.token_s)
+        self.token_s = _follow(self.token_s, each_s)
 
     def travelled(self, seconds: float) -> None:
         """One round trip took that long."""
