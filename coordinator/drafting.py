@@ -156,4 +156,9 @@ class Drafting:
 def limited(plan: DraftPlan, room: int) -> DraftPlan:
     """The plan with no more draft tokens than there is room for."""
     length = max(0, min(plan.draft_length, room))
-    return replace(plan, draft_length=length, ahead=max(0, min(plan.ahead, room - length)))
+    return replace(
+        plan,
+        draft_length=length,
+        ahead=max(0, min(plan.ahead, room - length)),
+        together=min(plan.together, length),
+    )
