@@ -20,6 +20,7 @@ from benchmarks.ways import AUTO, OFF
 from outrider.testing.emulated import Agreement, Law
 
 OUTPUT_TOKENS = 96
+WARM_UPS = 2
 LOWEST = 0.97
 CELL_BAR = f"95 % upper bound ≥ {LOWEST:g}"
 MEAN_BAR = "≥ 0.99"
@@ -123,9 +124,10 @@ def _measure(services: DistantDraft, cell: Cell, load: EmulatedLoad, runs: int) 
     measured_s = services.move(cell.round_trip_s)
     print(f"  {cell.name}, measured {measured_s * 1000:.1f} ms", file=sys.stderr, flush=True)
     # The coordinator gets to know the new cell; what it had learnt elsewhere was right there.
-    compete(services.coordinator, {"auto": AUTO}, load, runs=1, first_edition=0)
+    compete(services.coordinator, {"auto": AUTO}, load, runs=WARM_UPS, first_edition=0)
     before = services.client.status().policy.switches
-    runs_of = compete(services.coordinator, {"auto": AUTO, "alone": OFF}, load, runs=runs)
+    ways = {"auto": AUTO, "alone": OFF}
+    runs_of = compete(services.coordinator, ways, load, runs=runs, first_edition=WARM_UPS)
     switches = services.client.status().policy.switches - before
     seconds = sum(run.seconds for run in runs_of["auto"])
     return _Found(
