@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from coordinator.tracing import DraftTrace
+from coordinator.worker_time import WorkerTime
+from outrider.v1 import common_pb2
 
 LONGEST_SILENCE_S = 3.0
 """A draft that is alive says so each second."""
@@ -27,6 +30,21 @@ class AskedRound:
     trace: DraftTrace
     sent_at: float = field(default_factory=time.perf_counter)
     answered: bool = False
+
+    def round_trip_s(
+        self, tokens: Sequence[common_pb2.DraftToken], *, spent: WorkerTime, token_s: float
+    ) -> float | None:
+        """What the first tokens below the committed ids took beyond the draft's own time.
+
+        None for any others. A draft that was at something else ends that first: on average half of
+        the time of a token.
+        """
+        first = not self.answered and bool(tokens) and tokens[0].root_round == self.number
+        self.answered = True
+        if not first:
+            return None
+        busy_s = 0.0 if self.idle else token_s / 2
+        return max(0.0, time.perf_counter() - self.sent_at - spent.total_s - busy_s)
 
 
 class AskedRounds:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 
 from opentelemetry.trace import Span
 
+from coordinator.backoff import Backoff
+from coordinator.bell import Bell
 from coordinator.calls import Peer
 from coordinator.draft_intake import DraftIntake
 from coordinator.draft_pace import DraftPace
@@ -21,8 +22,6 @@ from outrider.prefix import TokenPrefix
 from outrider.v1 import draft_pb2
 
 MAX_REPLAYS_IN_A_ROW = 3
-FIRST_BACKOFF_S = 0.25
-LONGEST_BACKOFF_S = 5.0
 
 
 class DraftSession:
@@ -59,18 +58,16 @@ class DraftSession:
         self._plan = DraftPlan(0)
         self._proposal_until = self._draft_until = self._furthest = 0
         self._replays_in_a_row = 0
-        self._proposals = 0
-        self._waiter: asyncio.Future[None] | None = None
-        self._backoff_s = FIRST_BACKOFF_S
-        self._opened_at = self._retry_at = 0.0
+        self._bell = Bell()
+        self._backoff = Backoff()
+        self._opened_at = 0.0
         self.replays = 0
 
     @property
     def ready(self) -> bool:
         """There is a draft that may be asked."""
-        if self._peer() is None:
-            return False
-        return self._stream is not None or time.perf_counter() >= self._retry_at
+        usable = self._stream is not None or self._backoff.over
+        return usable and self._peer() is not None
 
     @property
     def next_in_s(self) -> float:
@@ -87,24 +84,15 @@ class DraftSession:
         if self._stream is not None and self._asked.gone_quiet:
             self._stream.abandon()
             self._disconnect()
-        peer = self._peer() if self.ready else None
-        if self._stream is None and peer is not None:
-            self._stream = self._open_stream(peer)
+        if self._stream is None and self._backoff.over:
+            self._open_stream()
         self._ask()
 
     async def arrival(self, timeout_s: float) -> bool:
         """Waits for the next proposal, or the stream's end; False when neither came in time."""
-        loop = asyncio.get_running_loop()
-        stream, proposals = self._stream, self._proposals
-        self._waiter = loop.create_future()
-        timer = loop.call_later(timeout_s, self._wake)
-        try:
-            await self._waiter
-        finally:
-            timer.cancel()
-            self._waiter = None
-        self._asked.overdue = stream is self._stream and proposals == self._proposals
-        return not self._asked.overdue
+        in_time = await self._bell.wait(timeout_s)
+        self._asked.overdue = not in_time
+        return in_time
 
     async def close(self) -> None:
         """Half-closes, so that the draft frees the state at once."""
@@ -119,41 +107,39 @@ class DraftSession:
         length = len(self._prefix)
         base_length = min(self._kept_length, length - 1)
         missing = max(1, self._proposal_until - length - self._tree.depth)
-        trace = DraftTrace(self._span)
         self._number += 1
-        self._tree.begin_round(self._number)
-        self._asked.ask(
-            AskedRound(
-                self._number,
-                committed_length=length,
-                due_s=self._pace.round_trip_s + missing * self._pace.token_s,
-                idle=not self._asked.any,
-                trace=trace,
-            ),
-            continues=self._tree.depth > 0,
+        asked = AskedRound(
+            self._number,
+            committed_length=length,
+            due_s=self._pace.round_trip_s + missing * self._pace.token_s,
+            idle=not self._asked.any,
+            trace=DraftTrace(self._span),
         )
+        self._tree.begin_round(asked.number)
+        self._asked.ask(asked, continues=self._tree.depth > 0)
         self._stream.send(
             draft_pb2.DraftRound(
-                number=self._number,
+                number=asked.number,
                 base_length=base_length,
                 prefix_digest=self._prefix.digest(base_length),
                 committed_token_ids=self._prefix.token_ids[base_length:],
                 draft_until_length=self._draft_until,
-                proposal_until_length=(
-                    self._proposal_until if length < self._proposal_until else 0
-                ),
+                proposal_until_length=self._proposal_until if self._proposal_until > length else 0,
                 branches=self._plan.branches,
                 branch_length=self._plan.branch_length,
                 acceptance=self._plan.acceptance,
-                trace=trace.context,
+                trace=asked.trace.context,
             )
         )
 
-    def _open_stream(self, peer: Peer) -> DraftStream:
+    def _open_stream(self) -> None:
+        peer = self._peer()
+        if peer is None:
+            return
         self._replica_id = peer.replica_id
         self._opened_at = time.perf_counter()
-        self._kept_length = 0
-        return DraftStream(peer, self._open, on_answer=self._take, on_end=self._disconnect)
+        self._kept_length = self._replays_in_a_row = 0
+        self._stream = DraftStream(peer, self._open, on_answer=self._take, on_end=self._disconnect)
 
     def _take(self, answer: draft_pb2.DraftResponse) -> None:
         """Takes an answer. Raises DraftGoneError to give the stream up."""
@@ -175,8 +161,9 @@ class DraftSession:
         # Whatever it says, it has not worked longer than there was a stream.
         stream_s = time.perf_counter() - self._opened_at
         spent = WorkerTime.reported(proposal.timings).within(stream_s)
-        round_trip_s = self._round_trip_s(asked, proposal, spent)
-        asked.answered = True
+        round_trip_s = asked.round_trip_s(proposal.tokens, spent=spent, token_s=self._pace.token_s)
+        if round_trip_s is not None:
+            self._pace.travelled(round_trip_s)
         asked.trace.proposed(proposal)
         self._intake.take(
             proposal.tokens, until_length=self._furthest, spent=spent, round_trip_s=round_trip_s
@@ -187,25 +174,8 @@ class DraftSession:
             self._asked.end(asked.number)
         self._kept_length = min(proposal.handle.length, asked.committed_length)
         self._replays_in_a_row = 0
-        self._backoff_s = FIRST_BACKOFF_S
-        self._proposals += 1
-        self._wake()
-
-    def _round_trip_s(
-        self, asked: AskedRound, proposal: draft_pb2.Proposal, spent: WorkerTime
-    ) -> float | None:
-        """What the first tokens below the committed ids took beyond the draft's own time.
-
-        A draft that was at something else ends that first: on average half a token.
-        """
-        first = next(iter(proposal.tokens), None)
-        if asked.answered or first is None or first.root_round != asked.number:
-            return None
-        elapsed_s = time.perf_counter() - asked.sent_at
-        busy_s = 0.0 if asked.idle else self._pace.token_s / 2
-        trip_s = max(0.0, elapsed_s - spent.total_s - busy_s)
-        self._pace.travelled(trip_s)
-        return trip_s
+        self._backoff.succeeded()
+        self._bell.ring()
 
     def _replay(self, asked: AskedRound, *, kept_length: int) -> None:
         """The draft has lost the state: it gets again what it no longer has."""
@@ -225,11 +195,5 @@ class DraftSession:
         self._stream = None
         self._asked.clear()
         self._tree.cut_off()
-        self._replays_in_a_row = 0
-        self._retry_at = time.perf_counter() + self._backoff_s
-        self._backoff_s = min(2 * self._backoff_s, LONGEST_BACKOFF_S)
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        self._backoff.failed()
+        self._bell.ring()

@@ -10,10 +10,10 @@ others are *guesses*: they are there to be looked up after a verdict.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
 
+from coordinator.draft_node import DraftNode, without_place
 from outrider.prefix import TokenPrefix
 from outrider.v1 import common_pb2
 
@@ -46,34 +46,14 @@ class Step(NamedTuple):
     guess: bool
 
 
-@dataclass(slots=True, eq=False)
-class _Node:
-    """A token, and how long the sequence is with it."""
-
-    token: common_pb2.DraftToken
-    length: int
-    names: list[int] = field(default_factory=list)
-    drawn: _Node | None = None
-    guesses: dict[int, _Node] = field(default_factory=dict)
-
-    @property
-    def children(self) -> list[_Node]:
-        return [*([self.drawn] if self.drawn else ()), *self.guesses.values()]
-
-    def child(self, token_id: int) -> _Node | None:
-        if self.drawn is not None and self.drawn.token.token_id == token_id:
-            return self.drawn
-        return self.guesses.get(token_id)
-
-
 class DraftTree:
     """One generation's drafted tokens. Node ids are those of one draft stream: see `cut_off`."""
 
     def __init__(self, prefix: TokenPrefix) -> None:
         """`prefix`: what is committed; it is extended by `advance` alone."""
         self._prefix = prefix
-        self._root = _Node(common_pb2.DraftToken(), len(prefix))
-        self._nodes: dict[int, _Node] = {}
+        self._root = DraftNode(common_pb2.DraftToken(), len(prefix))
+        self._nodes: dict[int, DraftNode] = {}
         self._passed: dict[int, int] = {}
         self._rounds: dict[int, int] = {}
         self._on_guess = False
@@ -136,13 +116,13 @@ class DraftTree:
         if node is None:
             if parent.length >= until_length or self.size >= MAX_NODES:
                 return Arrival.STALE
-            node = _Node(_without_place(token), parent.length + 1)
+            node = DraftNode(without_place(token), parent.length + 1)
             self.size += 1
             if not drawn:
                 parent.guesses[token.token_id] = node
         elif drawn:
             del parent.guesses[token.token_id]
-            node.token = _without_place(token)
+            node.token = without_place(token)
         if drawn:
             parent.drawn = node
         node.names.append(name)
@@ -161,7 +141,7 @@ class DraftTree:
             if node.guesses or child is not node.drawn:
                 self._drop(other for other in node.children if other is not child)
             if child is None:
-                self._root = _Node(common_pb2.DraftToken(), len(self._prefix))
+                self._root = DraftNode(common_pb2.DraftToken(), len(self._prefix))
                 continue
             self.size -= 1
             for name in child.names:
@@ -174,7 +154,7 @@ class DraftTree:
     def clear(self) -> None:
         """Drops all tokens: the output has ended."""
         self._drop(self._root.children)
-        self._root = _Node(common_pb2.DraftToken(), len(self._prefix))
+        self._root = DraftNode(common_pb2.DraftToken(), len(self._prefix))
 
     def cut_off(self) -> None:
         """The draft stream is over: node ids and round numbers mean nothing any more.
@@ -187,7 +167,7 @@ class DraftTree:
             node.names.clear()
         self._nodes.clear()
 
-    def _parent(self, token: common_pb2.DraftToken) -> _Node | int | None:
+    def _parent(self, token: common_pb2.DraftToken) -> DraftNode | int | None:
         """The node it hangs on; the length of the prefix it hung on, if that is passed by now."""
         if token.WhichOneof("parent") == "parent_node_id":
             node = self._nodes.get(token.parent_node_id)
@@ -200,7 +180,7 @@ class DraftTree:
             return self._root
         return length
 
-    def _drop(self, nodes: Iterable[_Node]) -> None:
+    def _drop(self, nodes: Iterable[DraftNode]) -> None:
         """Forgets subtrees."""
         heap = list(nodes)
         while heap:
@@ -210,15 +190,3 @@ class DraftTree:
                 del self._nodes[name]
             self.size -= 1
             self.dropped += 1
-
-
-def _without_place(token: common_pb2.DraftToken) -> common_pb2.DraftToken:
-    """The token as the target takes it: its place in the chain says what it continues.
-
-    Changed in place: a copy would be parsed anew.
-    """
-    token.ClearField("node_id")
-    token.ClearField("parent")
-    token.ClearField("guess")
-    token.DiscardUnknownFields()
-    return token

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from coordinator import draft_rounds, draft_session
+from coordinator import backoff, draft_rounds, draft_session
 from coordinator.draft_intake import DraftLaw
 from coordinator.draft_plan import DraftPlan
 from outrider.v1 import common_pb2, draft_pb2
@@ -140,7 +140,7 @@ async def test_a_stream_that_ends_is_opened_anew_after_a_pause() -> None:
 
 
 async def test_pauses_grow_until_tokens_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(draft_session, "FIRST_BACKOFF_S", 0.01)
+    monkeypatch.setattr(backoff, "FIRST_S", 0.01)
     async with session_under_test() as bench:
         pauses = []
         for stream in range(1, 5):

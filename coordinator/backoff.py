@@ -1,0 +1,30 @@
+"""Pauses before the next attempt, longer after each failure."""
+
+from __future__ import annotations
+
+import time
+
+FIRST_S = 0.25
+LONGEST_S = 5.0
+
+
+class Backoff:
+    """Doubles its pauses until something succeeds."""
+
+    def __init__(self) -> None:
+        self._pause_s = FIRST_S
+        self._until = 0.0
+
+    @property
+    def over(self) -> bool:
+        """Another attempt may be made."""
+        return time.perf_counter() >= self._until
+
+    def failed(self) -> None:
+        """Begins a pause."""
+        self._until = time.perf_counter() + self._pause_s
+        self._pause_s = min(2 * self._pause_s, LONGEST_S)
+
+    def succeeded(self) -> None:
+        """The next pause is short again."""
+        self._pause_s = FIRST_S
