@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from statistics import median_low
 
@@ -10,6 +11,8 @@ from coordinator.policy.economics import Costs
 from coordinator.policy.recent import Recent
 
 FAST, SLOW = 0.15, 0.05
+SHORTEST_S = 1e-6
+"""No step is taken to be shorter, whatever is reported of it."""
 REMEMBERED = 9
 """Round trips to the draft that the usual one is taken from."""
 ASSUMED_ROW = 0.02
@@ -63,7 +66,7 @@ class PoolTimes:
     @property
     def plain_s(self) -> float:
         """A step of the target decoding alone, in a run."""
-        return self._step.value(0.0) * self._plain_over_model.value(1.02)
+        return max(SHORTEST_S, self._step.value(0.0) * self._plain_over_model.value(1.02))
 
     @property
     def token_s(self) -> float:
@@ -104,12 +107,14 @@ class PoolTimes:
         return max(apart, self._late_queue.value(0.0) - self._queue.value(0.0))
 
     def round(self, facts: RoundFacts) -> None:
-        """A round was decided."""
-        self._batch.add(facts.batch_size)
+        """A round was decided. One that read the prefix again says nothing of others."""
+        if facts.replayed:
+            return
+        self._batch.add(max(1, facts.batch_size))
         self._output.add(facts.output)
-        self._price.add(facts.price)
-        step_s = max(0.0, facts.model_s - self.row_s * facts.drafted)
-        self._step.add(step_s)
+        if math.isfinite(facts.price):
+            self._price.add(max(0.0, facts.price))
+        self._step.add(max(SHORTEST_S, facts.model_s - self.row_s * facts.drafted))
         if facts.in_run:
             if facts.model_s > 0.0:
                 self._plain_over_model.add(facts.verify_s / facts.model_s)
