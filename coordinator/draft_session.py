@@ -90,9 +90,10 @@ class DraftSession:
 
     async def arrival(self, timeout_s: float) -> bool:
         """Waits for the next proposal, or the stream's end; False when neither came in time."""
-        in_time = await self._bell.wait(timeout_s)
-        self._asked.overdue = not in_time
-        return in_time
+        self._asked.overdue = True
+        await self._bell.wait(timeout_s)
+        # Whatever came meanwhile has said so, be it in the moment in which the time was up.
+        return not self._asked.overdue
 
     async def close(self) -> None:
         """Half-closes, so that the draft frees the state at once."""

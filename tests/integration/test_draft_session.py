@@ -196,6 +196,20 @@ async def test_after_a_wait_in_vain_nothing_is_expected_until_something_comes() 
         assert bench.session.next_in_s < math.inf
 
 
+async def test_what_comes_as_the_time_is_up_has_come_in_time() -> None:
+    async with session_under_test() as bench:
+        bench.session.commit(PLAN)
+        await bench.asked(1)
+        waiting = asyncio.create_task(bench.session.arrival(0.0))
+        await asyncio.sleep(0)
+        late = proposal(1, chain(1, 10), done=False)
+        # Behind the end of the wait, and before the one who waited goes on.
+        asyncio.get_running_loop().call_later(0.0, bench.session._take, late)
+        assert await waiting
+        assert bench.ids == [10]
+        assert bench.session.next_in_s < math.inf
+
+
 async def test_a_wait_ends_with_the_stream() -> None:
     async with session_under_test() as bench:
         bench.session.commit(PLAN)
