@@ -24,8 +24,6 @@ from itertools import accumulate
 MOST_PLAIN = 8
 """Plain steps in a row that are considered after a miss."""
 PASSES = 2
-PUNCTUAL = 0.3
-"""Who takes no more than this part of the time there is, is never late."""
 BETTER = 1.02
 """What is changed must be so much better afterwards."""
 
@@ -37,8 +35,8 @@ class Costs:
     `verify_s`: a round without draft tokens, hop and queue included; each draft token adds
     `row_s`. `plain_s`: a step of the target decoding alone, in a run. `token_s`: the draft's next
     token. `round_trip_s`: to the draft and back. `late_s`: what a round loses beside its wait when
-    it comes later than the others of its batch, as it surely does `soon_s` after the verdict.
-    `others_price`: what a row costs the others of the batch, in output tokens.
+    the others of its batch go without it; there are `others` of them, and `others_price` is what
+    a row costs them, in output tokens.
     """
 
     verify_s: float
@@ -47,15 +45,13 @@ class Costs:
     token_s: float
     round_trip_s: float
     late_s: float = 0.0
-    soon_s: float = 0.0
+    others: float = 0.0
     others_price: float = 0.0
 
     def delay_s(self, wait_s: float) -> float:
-        """By how much a wait puts off the verdict."""
-        if self.soon_s <= 0.0:
-            return wait_s
-        late = min(1.0, max(0.0, wait_s / self.soon_s - PUNCTUAL) / (1.0 - PUNCTUAL))
-        return wait_s + late * self.late_s
+        """By how much a wait puts off verdicts: the others of the batch wait as well, or go
+        without this round, which then waits for the next step."""
+        return wait_s + min(self.late_s, self.others * wait_s)
 
     def round_s(self, draft_length: int) -> float:
         """A round with that many draft tokens, which are there."""

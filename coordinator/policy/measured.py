@@ -11,9 +11,10 @@ from coordinator.draft_plan import (
     RoundFacts,
     SpeculationTerms,
 )
+from coordinator.policy.alone import RUN, Alone
 from coordinator.policy.change_watch import ChangeWatch
 from coordinator.policy.changes import ChangeLog
-from coordinator.policy.measures import STATED_MATCH, PoolMeasures
+from coordinator.policy.measures import PoolMeasures
 from coordinator.policy.outlook import Outlook, outlook
 from coordinator.policy.patience import Patience
 from coordinator.policy.standing import Standing, in_figures, reason_against
@@ -24,14 +25,12 @@ from outrider.v1 import generation_pb2
 FIRST_LENGTH = 4
 """Draft tokens of a round while nothing is known."""
 FIRST_PATIENCE_S = 0.02
-RUN = 64
 OWN_WEIGHT, OWN_MEMORY = 10.0, 40.0
 OWN_THRESHOLD, OWN_TOKENS, OWN_ROUNDS = 4.0, 3, 10
 STUBBORN = 2.0
 """Added to the threshold of a drop for each recent change."""
 EVERY = 4
 """Rounds between two looks at the figures."""
-PROBE_TOKENS = 8
 
 
 class MeasuredPolicy:
@@ -50,7 +49,8 @@ class MeasuredPolicy:
         self._plan = DraftPlan(0)
         self._rounds = 0
         self._looked_at = -EVERY
-        self._probed = False
+        self._alone = Alone(terms, measures)
+        self._waited_in_vain = False
         self._expected_hit = 0.0
         self._reason = "START"
         self._look()
@@ -72,9 +72,11 @@ class MeasuredPolicy:
 
     def patience_s(self, *, tokens: int, next_in_s: float) -> float:
         """As long as the next token is likely to come, if it is worth waiting for."""
-        if math.isinf(next_in_s) or self._probed:
+        if math.isinf(next_in_s) or self._waited_in_vain:
             return 0.0
         left_s = self._patience.left_s
+        if not self._standing.on:
+            return min(left_s, patience_for(next_in_s)) if self._alone.waits else 0.0
         if self._outlook is None:
             return min(left_s, FIRST_PATIENCE_S)
         moment = Moment(tokens, self._patience.spent_s, next_in_s, max(1, self._plan.together))
@@ -94,6 +96,9 @@ class MeasuredPolicy:
                 earned=facts.output - costs.others_price * facts.drafted,
                 promised=self._outlook.choice.rate * elapsed_s,
             )
+        if not facts.in_run:
+            self._alone.waits = False
+            self._waited_in_vain |= facts.wait_s > 0.0 and facts.drafted == 0
         if facts.drafted:
             self._judged(facts)
         self._look()
@@ -101,14 +106,18 @@ class MeasuredPolicy:
     def drafted(self, facts: DraftFacts) -> None:
         """Learns from a proposal."""
         self._measures.times.drafted(facts)
+        self._waited_in_vain = False
 
     def foresaw(self, facts: ForesightFacts) -> None:
-        """A match means what an acceptance means, or somewhat more where bonuses are not free."""
+        """A match means what an acceptance means, where bonuses are free."""
         if not facts.drawn:
             return
-        worth = 1.0 if self._terms.bonus_free else min(1.6, 1.0 / STATED_MATCH)
+        if not self._terms.bonus_free:
+            self._kind.match.compared(accepted=facts.matched)
+            return
+        self._notice(drafted=1, accepted=int(facts.matched))
         for one in (self._acceptance, self._kind.acceptance):
-            one.compared(accepted=worth * facts.matched)
+            one.compared(accepted=facts.matched)
 
     @property
     def _usual_length(self) -> int:
@@ -122,9 +131,8 @@ class MeasuredPolicy:
         if not self._standing.on:
             self._look()
         if self._standing.on:
-            self._probed = False
             return self._speculate(room=room, ready=ready)
-        return self._alone(room=room, ready=ready)
+        return self._alone.plan(room=room, reason=self._reason)
 
     def _speculate(self, *, room: int, ready: int) -> DraftPlan:
         view = self._outlook
@@ -149,42 +157,29 @@ class MeasuredPolicy:
             reason=self._reason,
         )
 
-    def _alone(self, *, room: int, ready: int) -> DraftPlan:
-        """The target's run; now and then the draft is asked what it would have said."""
-        probing, times = self._measures.probing, self._measures.times
-        if self._probed and ready and not self._terms.bonus_free:
-            return DraftPlan(min(ready, FIRST_LENGTH, room), reason="PROBE")
-        self._probed = False
-        if probing.due_in_s > 0.0:
-            steps = int(probing.due_in_s / max(1e-3, times.plain_s))
-            return DraftPlan(0, run=max(8, min(RUN, steps)), reason=self._reason)
-        probing.begin(cost_s=times.costs().verify_s - times.plain_s)
-        self._probed = True
-        late = math.ceil(times.round_trip_s / max(1e-3, times.plain_s))
-        ahead = min(room, late + PROBE_TOKENS)
-        return DraftPlan(0, ahead=ahead, run=late + PROBE_TOKENS // 2, reason="PROBE")
-
     def _judged(self, facts: RoundFacts) -> None:
-        """Acceptance, and whether it is still what it was."""
+        """Acceptance, of this generation and of all."""
+        self._notice(drafted=facts.drafted, accepted=facts.accepted)
+        for one in (self._acceptance, self._kind.acceptance):
+            one.judged(drafted=facts.drafted, accepted=facts.accepted)
+
+    def _notice(self, *, drafted: int, accepted: int) -> None:
+        """Whether acceptance is still what it was; where not, what was is forgotten."""
+        own, pool = self._acceptance, self._kind
         stubborn = STUBBORN * self._standing.recent_changes
         change = self._watch.judged(
-            drafted=facts.drafted,
-            accepted=facts.accepted,
-            hazard=self._acceptance.hazard,
-            stubborn=stubborn,
+            drafted=drafted, accepted=accepted, hazard=own.hazard, stubborn=stubborn
         )
-        self._acceptance.judged(drafted=facts.drafted, accepted=facts.accepted)
         if change is not None:
-            self._acceptance.begin_anew(tokens=change.tokens, accepted=change.accepted)
-            self._measures.probing.hurry()
+            own.begin_anew(tokens=change.tokens, accepted=change.accepted)
             self._looked_at = -EVERY
-        pool = self._kind
-        change = pool.watch.judged(
-            drafted=facts.drafted, accepted=facts.accepted, hazard=pool.acceptance.hazard
+        common = pool.watch.judged(
+            drafted=drafted, accepted=accepted, hazard=pool.acceptance.hazard
         )
-        pool.acceptance.judged(drafted=facts.drafted, accepted=facts.accepted)
-        if change is not None:
-            pool.acceptance.begin_anew(tokens=change.tokens, accepted=change.accepted)
+        if common is not None:
+            pool.acceptance.begin_anew(tokens=common.tokens, accepted=common.accepted)
+        if change or common:
+            self._measures.probing.hurry()
 
     def _count_hits(self, facts: RoundFacts) -> None:
         """After a miss the next round tells whether a branch held the correction."""
@@ -206,7 +201,7 @@ class MeasuredPolicy:
         if not self._terms.may_stop:
             self._reason = f"REQUEST: {in_figures(view)}"
             return
-        if self._standing.judge(view):
+        if self._standing.judge(view, alone=not self._kind.on):
             word = (
                 "ACCEPTANCE"
                 if self._standing.on

@@ -11,9 +11,10 @@ from coordinator.policy.probing import Probing
 from coordinator.policy.survival import Acceptance, Assumed
 from coordinator.policy.times import PoolTimes
 
-STATED_MATCH = 0.6
-"""How often a token that the target chose by itself is the draft's, as a part of how often it
-would have been accepted, where bonuses are not free."""
+STATED_MATCH = 0.4
+"""How often a token that the target chose by itself is assumed to be the draft's, where bonuses
+are not free."""
+MATCH_MEMORY = 60.0
 POOL_WEIGHT, POOL_MEMORY = 4.0, 300.0
 POOL_THRESHOLD, POOL_TOKENS, POOL_ROUNDS = 6.0, 6, 24
 
@@ -24,6 +25,7 @@ class KindMeasures:
     def __init__(self) -> None:
         self.acceptance = Acceptance(Assumed(), weight=POOL_WEIGHT, memory=POOL_MEMORY)
         self.watch = ChangeWatch(threshold=POOL_THRESHOLD, tokens=POOL_TOKENS, rounds=POOL_ROUNDS)
+        self.match = Acceptance(Assumed(STATED_MATCH), weight=POOL_WEIGHT, memory=MATCH_MEMORY)
         self.audit = Audit()
         self.hits = HitRate()
         self.on = True

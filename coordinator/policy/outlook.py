@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from coordinator.draft_plan import SpeculationTerms
 from coordinator.policy.branching import best_count, hit_chances
 from coordinator.policy.economics import Chances, Choice, Costs, Economics
-from coordinator.policy.measures import STATED_MATCH, KindMeasures, PoolMeasures
+from coordinator.policy.measures import KindMeasures, PoolMeasures
 from coordinator.policy.survival import Acceptance
 
 LONGEST_AHEAD = 64
@@ -79,9 +79,7 @@ def outlook(
     if terms.draft_length is not None:
         lengths = [max(1, terms.draft_length)]
         longest = lengths[0]
-    match = acceptance.overall
-    if not terms.bonus_free:
-        match *= STATED_MATCH
+    match = acceptance.overall if terms.bonus_free else kind.match.overall
     chances = Chances(
         survival=acceptance.survival(longest), match=match, bonus_free=terms.bonus_free
     )

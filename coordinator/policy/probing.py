@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-SHORTEST_S, LONGEST_S = 0.5, 8.0
+SHORTEST_S, LONGEST_S = 0.5, 5.0
 LARGEST_SHARE = 0.005
 """Probes may take this part of the time."""
 
@@ -15,7 +15,7 @@ class Probing:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._interval_s = SHORTEST_S
-        self._due_at = clock()
+        self._due_at = self._earliest = clock()
 
     @property
     def due_in_s(self) -> float:
@@ -24,11 +24,12 @@ class Probing:
 
     def begin(self, *, cost_s: float) -> None:
         """A generation probes now, which costs it that long."""
-        wait_s = max(self._interval_s, cost_s / LARGEST_SHARE)
-        self._due_at = self._clock() + wait_s
+        now = self._clock()
+        self._earliest = now + cost_s / LARGEST_SHARE
+        self._due_at = max(self._earliest, now + self._interval_s)
         self._interval_s = min(LONGEST_S, 2.0 * self._interval_s)
 
     def hurry(self) -> None:
         """Something has changed: probe again soon."""
         self._interval_s = SHORTEST_S
-        self._due_at = min(self._due_at, self._clock() + SHORTEST_S)
+        self._due_at = max(self._earliest, min(self._due_at, self._clock() + SHORTEST_S))

@@ -14,6 +14,7 @@ ON_MARGIN, OFF_MARGIN = 1.05, 1.0
 RELUCTANCE = 0.05
 """Added to what is needed to begin for each recent change."""
 RECENT_S = 20.0
+MOST_OTHERS = 8.0
 
 
 class Standing:
@@ -30,10 +31,17 @@ class Standing:
         since = self._clock() - RECENT_S
         return sum(at > since for at in self._changed_at)
 
-    def judge(self, outlook: Outlook) -> bool:
-        """Decides anew; whether that changed it."""
+    def judge(self, outlook: Outlook, *, alone: bool = False) -> bool:
+        """Decides anew; whether that changed it.
+
+        `alone`: the others of its batch do without drafts, and each step would wait for this one.
+        """
+        costs = outlook.costs
         ratio = outlook.rate / outlook.plain_rate
         needed = OFF_MARGIN if self.on else ON_MARGIN + RELUCTANCE * self.recent_changes
+        if alone:
+            hop_s = costs.verify_s - costs.plain_s
+            needed += min(costs.others, MOST_OTHERS) * hop_s / costs.plain_s
         if (ratio > needed) == self.on:
             return False
         self.on = not self.on

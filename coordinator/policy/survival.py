@@ -93,8 +93,8 @@ class Acceptance:
         self._sum_judged += places
         self._sum_accepted += accepted
 
-    def compared(self, *, accepted: float) -> None:
-        """A token that was not judged: how likely it would have been accepted, as it turned out."""
+    def compared(self, *, accepted: bool) -> None:
+        """A token that was not judged, and whether it is what the target chose."""
         self._fade()
         self._sum_judged += 1.0
         self._sum_accepted += accepted

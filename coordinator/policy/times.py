@@ -13,10 +13,11 @@ from coordinator.policy.recent import Recent
 FAST, SLOW = 0.15, 0.05
 SHORTEST_S = 1e-6
 """No step is taken to be shorter, whatever is reported of it."""
-REMEMBERED = 9
+REMEMBERED = 5
 """Round trips to the draft that the usual one is taken from."""
 ASSUMED_ROW = 0.02
 """What a row adds to a step, as a part of it, while that is not known."""
+
 SOON = 0.25
 """A round that comes within this part of a step still finds the others of its batch."""
 
@@ -95,7 +96,7 @@ class PoolTimes:
             token_s=self.token_s,
             round_trip_s=self.round_trip_s + shared * self.token_s / 2,
             late_s=self._late_s,
-            soon_s=SOON * self._step.value(0.0),
+            others=batch - 1.0,
             others_price=price * (batch - 1.0) / batch,
         )
 

@@ -12,8 +12,17 @@ HITS = (0.16, 0.12, 0.065, 0.065)
 class Chain:
     """Drafted tokens from a place of the output on, each right or wrong."""
 
-    def __init__(self, base: int, acceptance: Callable[[int], float], chance: Random) -> None:
-        """`acceptance` gives, by place, how likely the draft's token is right there."""
+    def __init__(
+        self,
+        base: int,
+        acceptance: Callable[[int], float],
+        chance: Random,
+        *,
+        match: float = 1.0,
+    ) -> None:
+        """`acceptance` gives, by place, how likely the draft's token is accepted there. `match`:
+        how likely the target, choosing alone, takes a token that it would have accepted; 1 where
+        its choice does not depend on the draft."""
         self.base = base
         self.drawn = 0
         """Tokens that the draft has drawn."""
@@ -23,14 +32,17 @@ class Chain:
         """By place and rank of the alternative."""
         self._acceptance = acceptance
         self._chance = chance
+        self._match = match
         self._right: dict[int, bool] = {}
         self._correction: dict[int, int | None] = {}
 
+    def accepted(self, place: int) -> bool:
+        """The target judges the draft's token at that place of the output."""
+        return self._decide(place, self._acceptance(place))
+
     def right(self, place: int) -> bool:
-        """The draft's token at that place of the output is the target's."""
-        if place not in self._right:
-            self._right[place] = self._chance.random() < self._acceptance(place)
-        return self._right[place]
+        """The draft's token is the output at that place, which was or is now decided."""
+        return self._decide(place, self._acceptance(place) * self._match)
 
     def skip(self, place: int) -> None:
         """The draft was told the token before it drew one."""
@@ -45,9 +57,14 @@ class Chain:
 
     def branch(self, place: int, rank: int) -> Chain:
         """Begins a branch: its tokens follow the guess at `place`."""
-        branch = Chain(place + 1, self._acceptance, self._chance)
+        branch = Chain(place + 1, self._acceptance, self._chance, match=self._match)
         self.branches[place, rank] = branch
         return branch
+
+    def _decide(self, place: int, chance: float) -> bool:
+        if place not in self._right:
+            self._right[place] = self._chance.random() < chance
+        return self._right[place]
 
     def _rank(self) -> int | None:
         draw = self._chance.random()

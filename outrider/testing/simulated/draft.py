@@ -139,7 +139,6 @@ class SimulatedDraft:
         work.model_s += step_s
         work.since = self.clock.now
         if work.at < work.until:
-            chain.right(work.at)
             chain.drawn += 1
             work.tokens += 1
         for branch in work.growing:

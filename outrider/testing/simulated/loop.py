@@ -82,7 +82,7 @@ class Tally:
 
 
 class SimulatedGeneration:
-    """Decodes `length` tokens; greedy, so each round takes a bonus."""
+    """Decodes `length` tokens."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class SimulatedGeneration:
         length: int,
         acceptance: Callable[[int], float],
         chance: Random,
-        first_s: float = 0.0,
+        match: float = 1.0,
     ) -> None:
         self.tally = Tally()
         self.decided: list[tuple[float, int]] = []
@@ -103,11 +103,11 @@ class SimulatedGeneration:
         self.plans: list[DraftPlan] = []
         self._clock, self._target, self._draft, self._policy = clock, target, draft, policy
         self._stream, self._length = stream, length
-        self._acceptance, self._chance = acceptance, chance
+        self._acceptance, self._chance, self._match = acceptance, chance, match
         self._committed = 0
         self._plan = DraftPlan(0)
         self._tree: Chain | None = None
-        self._work = draft.open(self._deliver, lambda base: Chain(base, acceptance, chance))
+        self._work = draft.open(self._deliver, self._new_chain)
         self._arrival = Signal()
         self._round_trip_s = self._token_s = 0.0
         self._expected = math.inf
@@ -135,6 +135,9 @@ class SimulatedGeneration:
         self._draft.close(self._work)
         self._target.forget(self._stream)
         self.ended.fire()
+
+    def _new_chain(self, base: int) -> Chain:
+        return Chain(base, self._acceptance, self._chance, match=self._match)
 
     def _choose(self) -> None:
         room = self._length - self._committed - 1
@@ -179,6 +182,7 @@ class SimulatedGeneration:
         answers: list[tuple[Answer, int]] = []
         came = Signal()
         chain, at = self._tree, self._committed
+        want_bonus = self._match == 1.0 or self.depth <= drafted or drafted == 0
         judged = 0
 
         def judge() -> int:
@@ -186,10 +190,10 @@ class SimulatedGeneration:
             judged += 1
             accepted = 0
             if judged == 1:
-                while accepted < drafted and chain is not None and chain.right(at + accepted):
+                while accepted < drafted and chain is not None and chain.accepted(at + accepted):
                     accepted += 1
             outputs.append(accepted)
-            return accepted + 1
+            return accepted + (want_bonus or accepted < drafted)
 
         def answer(given: Answer) -> None:
             answers.append((given, outputs[len(answers) + taken]))
@@ -208,11 +212,12 @@ class SimulatedGeneration:
             given, accepted = answers.pop(0)
             taken += 1
             guess, ready = self._on_guess, wait_s == 0.0
-            self._advance(0 if in_run else drafted, accepted)
+            more = in_run or want_bonus or accepted < drafted
+            self._advance(0 if in_run else drafted, accepted, more=more)
             facts = RoundFacts(
                 drafted=0 if in_run else drafted,
                 accepted=accepted,
-                output=accepted + 1,
+                output=accepted + more,
                 verify_s=self._clock.now - since,
                 model_s=given.model_s,
                 queue_s=given.queue_s,
@@ -222,6 +227,7 @@ class SimulatedGeneration:
                 in_run=in_run,
                 ready=ready and not in_run and drafted > 0,
                 guess=guess and not in_run and drafted > 0,
+                bonus=want_bonus,
             )
             self._count(facts)
             if not first:
@@ -255,10 +261,13 @@ class SimulatedGeneration:
         tally.wait_s += facts.wait_s
         self.decided.append((self._clock.now, self._committed))
 
-    def _advance(self, judged: int, accepted: int) -> None:
-        """Commits the accepted tokens and the target's own one."""
+    def _advance(self, judged: int, accepted: int, *, more: bool) -> None:
+        """Commits the accepted tokens and, if there is one more, the target's own."""
         place = self._committed + accepted
         chain = self._tree
+        if not more:
+            self._committed = place
+            return
         self._committed = place + 1
         if chain is None or place >= chain.base + chain.arrived:
             return

@@ -18,6 +18,8 @@ class Scene:
 
     acceptance: float | Callable[[float, int], float] = 0.8
     """Of each draft token; a function gets the time and the place in the output."""
+    match: float = 1.0
+    """How likely the target alone takes a token that it would have accepted; 1: greedy."""
     round_trip_s: float = 0.0
     concurrency: int = 1
     target_s: float = 0.040
@@ -110,6 +112,7 @@ class World:
             stream=self._streams,
             length=self.scene.length,
             acceptance=acceptance,
+            match=self.scene.match,
             chance=Random(self.chance.random()),
         )
 

@@ -1,0 +1,50 @@
+"""What is done while speculation is off: the target decodes alone, the draft is tried at times."""
+
+from __future__ import annotations
+
+import math
+
+from coordinator.draft_plan import DraftPlan, SpeculationTerms
+from coordinator.policy.measures import PoolMeasures
+
+RUN = 64
+"""Most tokens between two looks at the clock."""
+SHORTEST_RUN = 8
+TRIED = 8
+"""Tokens that are compared in a probe, beyond those that come too late."""
+JUDGED = 4
+"""Draft tokens that are judged in a probe."""
+
+
+class Alone:
+    """Plans for one generation; all generations of the pool share the times of probes.
+
+    Where bonuses are free a probe costs next to nothing: the draft drafts beside the target's run,
+    and a token that comes out the same would have been accepted. Elsewhere that says too little,
+    and some tokens are waited for and judged.
+    """
+
+    def __init__(self, terms: SpeculationTerms, measures: PoolMeasures) -> None:
+        self._terms = terms
+        self._probing = measures.probing
+        self._times = measures.times
+        self.waits = False
+        """The next round is to wait for its draft tokens; what is left of a run comes before."""
+
+    def plan(self, *, room: int, reason: str) -> DraftPlan:
+        """The next round."""
+        if self.waits:
+            return DraftPlan(min(room, JUDGED), reason="PROBE")
+        costs = self._times.costs()
+        if self._probing.due_in_s > 0.0:
+            steps = int(self._probing.due_in_s / max(1e-3, costs.plain_s))
+            return DraftPlan(0, run=max(SHORTEST_RUN, min(RUN, steps)), reason=reason)
+        hop_s = costs.verify_s - costs.plain_s
+        if self._terms.bonus_free:
+            late = math.ceil(costs.round_trip_s / max(1e-3, costs.plain_s))
+            self._probing.begin(cost_s=hop_s)
+            ahead = min(room, late + TRIED)
+            return DraftPlan(0, ahead=ahead, run=late + TRIED // 2, reason="PROBE")
+        self.waits = True
+        self._probing.begin(cost_s=hop_s + costs.round_trip_s + JUDGED * costs.token_s)
+        return DraftPlan(min(room, JUDGED), reason="PROBE")
