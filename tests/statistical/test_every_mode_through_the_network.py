@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from coordinator.draft_plan import SpeculationTerms
+from coordinator.policy import GenerationPolicy, PoolPolicy
 from draft_service.proposal import CandidateCut
 from outrider.engine.sampling_options import SamplingOptions
 from outrider.testing.cluster import Cluster
@@ -21,6 +23,7 @@ from outrider.testing.exactness.decoding import Decoder, Place, Request, Round, 
 from outrider.testing.exactness.experiments import Transitions, no_seeds, numbered_seeds
 from outrider.testing.exactness.network import Conditions, network_decoder
 from outrider.testing.exactness.random_policy import Chances, random_policies
+from outrider.testing.exactness.recorded_policy import PolicyMaker
 from outrider.testing.exactness.stages import Stages
 from outrider.testing.exactness.tables import random_pair
 from outrider.testing.exactness.troubles import DraftTroubles
@@ -113,6 +116,31 @@ def test_transitions_in_every_mode(mode: str, options: str) -> None:
             PAIR, decoder, OPTIONS[options], prompt_token_ids=PROMPT, seeds=numbered_seeds
         )
         assert Stages().passes(experiment)
+
+
+def measuring(*, may_stop: bool) -> PolicyMaker:
+    """The coordinator's own choices, whatever draft length a request names."""
+    pool = PoolPolicy()
+
+    def policy(terms: SpeculationTerms) -> GenerationPolicy:
+        return pool.generation(replace(terms, draft_length=None, may_stop=may_stop))
+
+    return policy
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("may_stop", [True, False])
+def test_what_is_chosen_by_measurement_moves_no_law(may_stop: bool) -> None:
+    policy = measuring(may_stop=may_stop)
+    conditions = Conditions(policy=policy, cut=CUT, target_step_s=0.005, at_once=4)
+    with network_decoder(PAIR, conditions) as decoder:
+        counting = Counting(decoder)
+        experiment = Transitions(
+            PAIR, counting, prompt_token_ids=PROMPT, seeds=no_seeds, generation_length=300
+        )
+        assert QUICK.passes(experiment)
+    assert may_stop or counting.seen[Place.INSIDE] > 1_000
 
 
 def many_of_each(asked: Asked) -> Iterator[draft_pb2.DraftResponse]:
