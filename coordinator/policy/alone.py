@@ -31,20 +31,20 @@ class Alone:
         self.waits = False
         """The next round is to wait for its draft tokens; what is left of a run comes before."""
 
-    def plan(self, *, room: int, reason: str) -> DraftPlan:
+    def plan(self, *, room: int) -> DraftPlan:
         """The next round."""
         if self.waits:
-            return DraftPlan(min(room, JUDGED), reason="PROBE")
+            return DraftPlan(min(room, JUDGED))
         costs = self._times.costs()
         if self._probing.due_in_s > 0.0:
             steps = int(self._probing.due_in_s / max(1e-3, costs.plain_s))
-            return DraftPlan(0, run=max(SHORTEST_RUN, min(RUN, steps)), reason=reason)
+            return DraftPlan(0, run=max(SHORTEST_RUN, min(RUN, steps)))
         hop_s = costs.verify_s - costs.plain_s
         if self._terms.bonus_free:
             late = math.ceil(costs.round_trip_s / max(1e-3, costs.plain_s))
             self._probing.begin(cost_s=hop_s)
             ahead = min(room, late + TRIED)
-            return DraftPlan(0, ahead=ahead, run=late + TRIED // 2, reason="PROBE")
+            return DraftPlan(0, ahead=ahead, run=late + TRIED // 2)
         self.waits = True
         self._probing.begin(cost_s=hop_s + costs.round_trip_s + JUDGED * costs.token_s)
-        return DraftPlan(min(room, JUDGED), reason="PROBE")
+        return DraftPlan(min(room, JUDGED))

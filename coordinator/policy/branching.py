@@ -46,13 +46,10 @@ def hit_chances(survival: Sequence[float], length: int) -> list[float]:
     return chances
 
 
-def best_count(
-    chances: Sequence[float], *, miss: float, lead: float, row_cost: float, most: int
-) -> int:
+def best_count(chances: Sequence[float], *, miss: float, lead: float, row_cost: float) -> int:
     """How many branches earn the most.
 
     `miss`: how likely a round is to miss; `lead`: what being ready is worth then; `row_cost`: what
     one branch takes from everybody. Both in output tokens.
     """
-    counts = [count for count in CHOICES if count <= most] or [0]
-    return max(counts, key=lambda count: (miss * chances[count] * lead - row_cost * count, -count))
+    return max(CHOICES, key=lambda count: (miss * chances[count] * lead - row_cost * count, -count))

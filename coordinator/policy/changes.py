@@ -15,7 +15,8 @@ class ChangeLog:
 
     def __init__(self) -> None:
         self._changes: deque[generation_pb2.DraftLengthChange] = deque(maxlen=KEPT)
-        self._draft_length: int | None = None
+        self.draft_length: int | None = None
+        """What the last change was to."""
 
     @property
     def changes(self) -> list[generation_pb2.DraftLengthChange]:
@@ -24,9 +25,9 @@ class ChangeLog:
 
     def note(self, *, offset: int, draft_length: int, reason: str) -> None:
         """`draft_length` holds from the output token with index `offset` on."""
-        if draft_length == self._draft_length:
+        if draft_length == self.draft_length:
             return
-        self._draft_length = draft_length
+        self.draft_length = draft_length
         self._changes.append(
             generation_pb2.DraftLengthChange(
                 offset=offset, draft_length=draft_length, reason=reason

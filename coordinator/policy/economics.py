@@ -24,6 +24,7 @@ from itertools import accumulate
 MOST_PLAIN = 8
 """Plain steps in a row that are considered after a miss."""
 PASSES = 2
+FIRSTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64)
 BETTER = 1.02
 """What is changed must be so much better afterwards."""
 
@@ -130,6 +131,11 @@ class Economics:
                 rate, plain, first, length = kept_rate, kept.plain, kept.first, kept.length
         return self._choice(rate, plain, first, length)
 
+    def rated(self, choice: Choice) -> Choice:
+        """That choice with what it earns here."""
+        rate = self._rate(choice.plain, choice.first, choice.length)
+        return self._choice(rate, choice.plain, choice.first, choice.length)
+
     def _best_for(self, plain: int, lengths: Sequence[int]) -> tuple[float, int, int, int]:
         length = lengths[0]
         best = (-math.inf, plain, 1, length)
@@ -144,7 +150,8 @@ class Economics:
 
     def _firsts(self, lengths: Sequence[int]) -> Sequence[int]:
         """With drafts that go on a round may begin with fewer tokens than it may have."""
-        return range(1, max(lengths) + 1) if self._ahead else lengths
+        longest = max(lengths)
+        return [one for one in FIRSTS if one < longest] + [longest] if self._ahead else lengths
 
     def _rate(self, plain: int, first: int, length: int) -> float:
         """Output of one renewal ÷ its time."""

@@ -14,42 +14,61 @@ from coordinator.policy.survival import Acceptance
 
 LONGEST_AHEAD = 64
 LONGEST_BRANCH = 6
+LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64)
+"""Draft lengths that are weighed against each other."""
 WORTH_DRAFTING = 0.03
 """A token is drafted ahead if it is used at least this often."""
-BRANCH_COST = 0.005
 DRAFT_ROW = 0.04
-"""What a row adds to a step of the draft, as a part of it."""
+"""What a side branch adds to a step of the draft, as a part of it."""
+BRANCH_COST = 0.005
+"""What a side branch costs beside, in output tokens."""
+MOST_OTHERS = 8.0
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """The best way to speculate, by what is known now. `rate` and `plain_rate`: tokens in a
-    second, with drafts and without."""
+    """The best way to speculate, by what is known now.
+
+    `factor`: what an expected token is worth by experience.
+    """
 
     choice: Choice
     costs: Costs
     chances: Chances
-    branches: int
-    branch_length: int
+    lengths: Sequence[int]
+    ahead_allowed: bool
     factor: float = 1.0
+    branches: int = 0
+    branch_length: int = 0
 
     @property
     def rate(self) -> float:
-        """With drafts, as audited."""
+        """Output tokens in a second with drafts."""
         return self.choice.rate * self.factor
 
     @property
     def plain_rate(self) -> float:
-        """Of the target decoding alone."""
+        """Output tokens in a second of the target decoding alone."""
         return 1.0 / self.costs.plain_s
 
-    def survival(self, place: int) -> float:
+    @property
+    def ratio(self) -> float:
+        """What speculation earns, in what the target earns alone."""
+        return self.rate / self.plain_rate
+
+    @property
+    def burden(self) -> float:
+        """What it costs the others when one alone in a batch speculates: each step waits for it."""
+        costs = self.costs
+        return min(costs.others, MOST_OTHERS) * (costs.verify_s / costs.plain_s - 1.0)
+
+    def survival(self, length: int) -> float:
         """Probability that so many draft tokens are all accepted."""
         survival = self.chances.survival
-        if place <= len(survival):
-            return survival[place - 1] if place else 1.0
+        if length <= len(survival):
+            return survival[length - 1] if length else 1.0
         last = survival[-1] / survival[-2] if len(survival) > 1 else survival[-1]
-        return survival[-1] * float(last ** (place - len(survival)))
+        return survival[-1] * float(last ** (length - len(survival)))
 
     def ahead(self, length: int, *, room: int) -> int:
         """How many tokens the draft goes on beyond that many: it should not idle until it hears of
@@ -63,6 +82,39 @@ class Outlook:
             ahead += 1
         return ahead
 
+    def with_costs(self, costs: Costs) -> Outlook:
+        """The best way at other costs."""
+        economics = Economics(costs, self.chances, ahead=self.ahead_allowed)
+        return replace(self, costs=costs, choice=economics.best(self.lengths))
+
+    def with_branches(self, most: int | None, *, hit_factor: float) -> Outlook:
+        """As many side branches as pay, or `most` if that is given."""
+        costs, choice = self.costs, self.choice
+        chances = hit_chances(self.chances.survival, choice.length)
+        hits = [min(0.95, hit_factor * one) for one in chances]
+        steps = int(costs.round_s(choice.length) / max(costs.token_s, 1e-4))
+        branch_length = max(1, min(choice.length, LONGEST_BRANCH, steps - 1))
+        count = most
+        if count is None:
+            # What a branch delays the tokens after it by is missing at the end of the next round.
+            tail = self.survival(max(choice.length, steps))
+            count = best_count(
+                hits,
+                miss=1.0 - self.survival(choice.length),
+                lead=choice.lead,
+                row_cost=DRAFT_ROW * branch_length * (1.0 + costs.others) * tail + BRANCH_COST,
+            )
+        if count == 0:
+            return self
+        with_hits = replace(self.chances, hit=hits[min(count, len(hits) - 1)])
+        return replace(
+            self,
+            choice=Economics(costs, with_hits, ahead=True).rated(choice),
+            chances=with_hits,
+            branches=count,
+            branch_length=branch_length,
+        )
+
 
 def outlook(
     terms: SpeculationTerms,
@@ -74,51 +126,16 @@ def outlook(
 ) -> Outlook:
     """What is best for a generation with that acceptance. `kept`: what was best so far."""
     costs = measures.times.costs()
-    longest = terms.max_draft_length
-    lengths: Sequence[int] = range(1, longest + 1)
+    longest = terms.draft_length or terms.max_draft_length
+    lengths = [length for length in LENGTHS if length < longest] + [longest]
     if terms.draft_length is not None:
-        lengths = [max(1, terms.draft_length)]
-        longest = lengths[0]
-    match = acceptance.overall if terms.bonus_free else kind.match.overall
+        lengths = [longest]
     chances = Chances(
-        survival=acceptance.survival(longest), match=match, bonus_free=terms.bonus_free
+        survival=acceptance.survival(longest),
+        match=acceptance.overall if terms.bonus_free else kind.match.overall,
+        bonus_free=terms.bonus_free,
     )
-    choice = Economics(costs, chances, ahead=terms.draft_ahead).best(lengths, kept=kept)
-    plain = Outlook(choice, costs, chances, 0, 0, kind.audit.factor)
-    if not terms.draft_ahead or terms.branches == 0:
-        return plain
-    batch = measures.times.batch_size
-    return _with_branches(plain, terms, kind, lengths=lengths, batch=batch, kept=kept)
-
-
-def _with_branches(
-    plain: Outlook,
-    terms: SpeculationTerms,
-    kind: KindMeasures,
-    *,
-    lengths: Sequence[int],
-    batch: float,
-    kept: Choice | None,
-) -> Outlook:
-    """Adds as many side branches as pay; what they earn changes all the rest."""
-    costs, choice = plain.costs, plain.choice
-    factor = kind.hits.factor
-    hits = [min(0.95, factor * one) for one in hit_chances(plain.chances.survival, choice.length)]
-    steps = int(costs.round_s(choice.length) / max(costs.token_s, 1e-4))
-    branch_length = max(1, min(choice.length, LONGEST_BRANCH, steps - 1))
-    miss = 1.0 - plain.survival(choice.length)
-    # What a branch delays the tokens after it by is missing at the end of the next round.
-    row_cost = (
-        DRAFT_ROW * branch_length * batch * plain.survival(max(choice.length, steps)) + BRANCH_COST
-    )
-    most = terms.branches if terms.branches is not None else len(hits) - 1
-    count = best_count(
-        hits, miss=miss, lead=choice.lead, row_cost=row_cost, most=min(most, len(hits) - 1)
-    )
-    if terms.branches is not None:
-        count = terms.branches
-    if count == 0:
-        return plain
-    chances = replace(plain.chances, hit=hits[min(count, len(hits) - 1)])
-    choice = Economics(costs, chances, ahead=True).best(lengths, kept=kept)
-    return Outlook(choice, costs, chances, count, branch_length, plain.factor)
+    ahead = terms.draft_ahead
+    choice = Economics(costs, chances, ahead=ahead).best(lengths, kept=kept)
+    view = Outlook(choice, costs, chances, lengths, ahead, kind.audit.factor)
+    return view.with_branches(terms.branches, hit_factor=kind.hits.factor) if ahead else view

@@ -38,7 +38,7 @@ class PoolPolicy:
         return generation_pb2.PolicyStatus(
             draft_length=kind.draft_length,
             reason=kind.reason,
-            survival=kind.acceptance.survival(STATUS_LENGTH),
+            survival=kind.belief.acceptance.survival(STATUS_LENGTH),
             draft_token_ms=costs.token_s * 1000,
             draft_round_trip_ms=costs.round_trip_s * 1000,
             verify_ms=costs.verify_s * 1000,

@@ -1,0 +1,31 @@
+"""Why speculation is done as it is, in words and figures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from coordinator.policy.outlook import Outlook
+
+
+def reason_against(outlook: Outlook) -> str:
+    """Why it does not pay: the first thing without which it would, as a stable word."""
+    costs = outlook.costs
+    for word, other in (
+        ("ROUND_TRIP", replace(costs, round_trip_s=0.0)),
+        ("LOAD", replace(costs, others_price=0.0, row_s=0.0, late_s=0.0)),
+        ("DRAFT_TIME", replace(costs, token_s=0.0)),
+    ):
+        if outlook.with_costs(other).ratio > 1.0:
+            return word
+    return "ACCEPTANCE"
+
+
+def in_figures(outlook: Outlook) -> str:
+    """What a change rests on."""
+    costs = outlook.costs
+    return (
+        f"{outlook.rate:.1f} tokens/s expected, {outlook.plain_rate:.1f} alone; "
+        f"first draft token accepted {outlook.survival(1):.2f}, "
+        f"draft {costs.token_s * 1000:.1f} ms a token and {costs.round_trip_s * 1000:.1f} ms away, "
+        f"verification {costs.verify_s * 1000:.1f} ms + {costs.row_s * 1000:.2f} ms a token"
+    )
