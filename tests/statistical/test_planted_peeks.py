@@ -31,7 +31,8 @@ from tests.statistical.peeking_services import (
 )
 
 ALL_WAITED_FOR = (10.0,)
-QUICK = Stages(alarm_samples=800, verdict_samples=1_600)
+QUICK = Stages(alarm_samples=1_500, verdict_samples=3_000)
+PLAIN = Stages(alarm_samples=600, verdict_samples=1_200)
 THOROUGH = Stages(alarm_samples=10_000, verdict_samples=20_000)
 SOUND = Stages(alarm_samples=30_000, verdict_samples=100_000)
 
@@ -59,7 +60,7 @@ class Case:
 def sometimes_late() -> Conditions:
     """Tokens for places to come lie there already, with guesses beside them."""
     return conditions(
-        draft_length=(3,), ahead=(3,), branches=(8,), branch_length=(0,), patience_s=(0.0, 10.0)
+        draft_length=(3,), ahead=(3,), branches=(4,), branch_length=(0,), patience_s=(0.0, 10.0)
     )
 
 
@@ -83,7 +84,7 @@ CASES = {
     "a bonus beside a waiting token": Case(
         compare_with_a_bonus, lambda: conditions(draft_length=(1,), ahead=(2,))
     ),
-    "a guess sent": Case(send_guesses, sometimes_late),
+    "a guess sent": Case(send_guesses, sometimes_late, stages=PLAIN),
     "the last draw": Case(
         let_the_last_draw_win, lambda: conditions(draft_length=(2, 4)), draw_twice, THOROUGH
     ),
@@ -102,7 +103,7 @@ def experiment(decoder: Decoder) -> Transitions:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[] if case.stages is QUICK else pytest.mark.slow)
+        pytest.param(name, marks=pytest.mark.slow if case.stages is THOROUGH else [])
         for name, case in CASES.items()
     ],
 )
