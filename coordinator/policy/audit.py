@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-TRUST = 60.0
+TRUST = 40.0
 """Output tokens' worth of trust in the model."""
-MEMORY = 400.0
+MEMORY = 300.0
 """Output tokens that are remembered."""
 LEAST, MOST = 0.5, 1.1
 
@@ -24,6 +24,8 @@ class Audit:
 
     def add(self, *, earned: float, promised: float) -> None:
         """A round: tokens that came, and those that were expected in its time."""
+        if promised <= 0.0:
+            return
         keep = max(0.0, 1.0 - promised / MEMORY)
         self._earned = keep * self._earned + earned
         self._promised = keep * self._promised + promised

@@ -28,7 +28,7 @@ from outrider.v1 import generation_pb2
 FIRST_LENGTH = 4
 """Draft tokens of a round while nothing is known."""
 FIRST_PATIENCE_S = 0.02
-WEIGHT, MEMORY = 10.0, 40.0
+WEIGHT, MEMORY = 16.0, 40.0
 THRESHOLD, TOKENS, ROUNDS = 4.0, 3, 10
 STUBBORN = 2.0
 """Added to the threshold of a change for each recent turn."""
@@ -185,10 +185,11 @@ class MeasuredPolicy:
 
     def _audit(self, facts: RoundFacts) -> None:
         """Holds what came against what was expected of the time it took."""
-        if self._standing.on and self._view is not None:
-            self._kind.audit.add(
+        kind = self._kind
+        if self._standing.on and kind.standing.on and self._view is not None:
+            kind.audit.add(
                 earned=facts.output - self._view.costs.others_price * facts.drafted,
-                promised=self._view.choice.rate * (facts.wait_s + facts.verify_s),
+                promised=kind.promised_rate * (facts.wait_s + facts.verify_s),
             )
 
     def _look(self) -> None:

@@ -34,6 +34,8 @@ class KindMeasures:
         self.standing = Standing(clock, on=True)
         """Whether a new generation begins with draft tokens."""
         self.looked_at = clock()
+        self.promised_rate = 0.0
+        """Output tokens in a second that are expected with draft tokens, not audited."""
         self.draft_length = 0
         self.reason = "START"
 

@@ -60,7 +60,7 @@ class Outlook:
     def burden(self) -> float:
         """What it costs the others when one alone in a batch speculates: each step waits for it."""
         costs = self.costs
-        return min(costs.others, MOST_OTHERS) * (costs.verify_s / costs.plain_s - 1.0)
+        return min(MOST_OTHERS, costs.others) * (costs.verify_s / costs.plain_s - 1.0)
 
     def survival(self, length: int) -> float:
         """Probability that so many draft tokens are all accepted."""

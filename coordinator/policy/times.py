@@ -102,9 +102,9 @@ class PoolTimes:
 
     @property
     def _late_s(self) -> float:
-        """A round that misses the step of its batch waits for the next one, half a step on the
-        average. Measured only where it is more: once a batch has fallen apart, nobody is late."""
-        apart = 2 * (1.0 - 1.0 / max(1.0, self.batch_size)) * self._step.value(0.0) / 2
+        """A round that misses the step of its batch waits for the next one. Measured only where it
+        is more: once a batch has fallen apart, nobody is late."""
+        apart = (1.0 - 1.0 / max(1.0, self.batch_size)) * self._step.value(0.0)
         return max(apart, self._late_queue.value(0.0) - self._queue.value(0.0))
 
     def round(self, facts: RoundFacts) -> None:
