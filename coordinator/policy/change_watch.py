@@ -20,6 +20,8 @@ class Evidence:
 class _Round:
     tokens: int
     accepted: int
+    expected: float
+    """How many were believed to be accepted."""
     likelihood: float
     """Logarithm of what was believed of it."""
 
@@ -31,10 +33,11 @@ class ChangeWatch:
     likely they would have been by the chance that fits them best.
     """
 
-    def __init__(self, *, threshold: float, tokens: int, rounds: int) -> None:
-        """`threshold`: logarithm of the ratio that is taken for a change, on at least so many
-        tokens of at most so many rounds."""
-        self._threshold = threshold
+    def __init__(self, *, drop: float, rise: float, tokens: int, rounds: int) -> None:
+        """`drop`, `rise`: logarithms of the ratio that is taken for a change to less or to more,
+        on at least so many tokens of at most so many rounds."""
+        self._drop = drop
+        self._rise = rise
         self._tokens = tokens
         self._rounds: deque[_Round] = deque(maxlen=rounds)
 
@@ -43,20 +46,24 @@ class ChangeWatch:
     ) -> Evidence | None:
         """Takes in a verdict; the rounds that show a change, if they do now.
 
-        `hazard`: what was believed of each place. `stubborn` is added to the threshold.
+        `hazard`: what was believed of each place. `stubborn` is added to both thresholds.
         """
+        places = min(drafted, accepted + 1)
         likelihood = sum(math.log(hazard(place)) for place in range(accepted))
         if accepted < drafted:
             likelihood += math.log(1.0 - hazard(accepted))
-        self._rounds.append(_Round(min(drafted, accepted + 1), accepted, likelihood))
+        expected = sum(hazard(place) for place in range(places))
+        self._rounds.append(_Round(places, accepted, expected, likelihood))
         tokens = right = 0
-        believed = 0.0
+        believed = expected = 0.0
         for one in reversed(self._rounds):
             tokens += one.tokens
             right += one.accepted
+            expected += one.expected
             believed += one.likelihood
             ratio = _best_likelihood(tokens, right) - believed
-            if tokens >= self._tokens and ratio > self._threshold + stubborn:
+            threshold = self._drop if right < expected else self._rise
+            if tokens >= self._tokens and ratio > threshold + stubborn:
                 self._rounds.clear()
                 return Evidence(tokens, right)
         return None

@@ -28,8 +28,8 @@ from outrider.v1 import generation_pb2
 FIRST_LENGTH = 4
 """Draft tokens of a round while nothing is known."""
 FIRST_PATIENCE_S = 0.02
-WEIGHT, MEMORY = 16.0, 40.0
-THRESHOLD, TOKENS, ROUNDS = 4.0, 3, 10
+WEIGHT, MEMORY = 24.0, 40.0
+DROP, RISE, TOKENS, ROUNDS = 4.3, 6.0, 3, 6
 STUBBORN = 2.0
 """Added to the threshold of a change for each recent turn."""
 EVERY, EARLY = 8, 4
@@ -46,7 +46,7 @@ class MeasuredPolicy:
         self._kind = measures.of(bonus_free=terms.bonus_free)
         self._belief = Belief(
             Acceptance(self._kind.belief.acceptance, weight=WEIGHT, memory=MEMORY),
-            ChangeWatch(threshold=THRESHOLD, tokens=TOKENS, rounds=ROUNDS),
+            ChangeWatch(drop=DROP, rise=RISE, tokens=TOKENS, rounds=ROUNDS),
         )
         on = self._kind.standing.on or not terms.may_stop
         self._standing = Standing(measures.clock, on=on)

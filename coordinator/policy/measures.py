@@ -17,7 +17,7 @@ STATED_MATCH = 0.4
 """How often a token that the target chose by itself is assumed to be the draft's, where bonuses
 are not free."""
 WEIGHT, MEMORY, MATCH_MEMORY = 4.0, 300.0, 60.0
-THRESHOLD, TOKENS, ROUNDS = 6.0, 6, 24
+DROP, RISE, TOKENS, ROUNDS = 6.0, 6.0, 6, 24
 
 
 class KindMeasures:
@@ -26,7 +26,7 @@ class KindMeasures:
     def __init__(self, clock: Callable[[], float]) -> None:
         self.belief = Belief(
             Acceptance(Assumed(), weight=WEIGHT, memory=MEMORY),
-            ChangeWatch(threshold=THRESHOLD, tokens=TOKENS, rounds=ROUNDS),
+            ChangeWatch(drop=DROP, rise=RISE, tokens=TOKENS, rounds=ROUNDS),
         )
         self.match = Acceptance(Assumed(STATED_MATCH), weight=WEIGHT, memory=MATCH_MEMORY)
         self.audit = Audit()

@@ -9,7 +9,7 @@ ON_MARGIN, OFF_MARGIN = 1.05, 1.0
 """How much better than the target alone it must be to begin, and to go on."""
 RELUCTANCE_ON, RELUCTANCE_OFF = 0.05, 0.01
 """What each recent change adds to what is needed to begin, and takes off what to go on."""
-RECENT_S = 20.0
+RECENT_S = 30.0
 COUNTED = 4
 
 
