@@ -186,10 +186,11 @@ class MeasuredPolicy:
     def _audit(self, facts: RoundFacts) -> None:
         """Holds what came against what was expected of the time it took."""
         kind = self._kind
+        elapsed_s = facts.wait_s + facts.verify_s
         if self._standing.on and kind.standing.on and self._view is not None:
             kind.audit.add(
                 earned=facts.output - self._view.costs.others_price * facts.drafted,
-                promised=kind.promised_rate * (facts.wait_s + facts.verify_s),
+                promised=kind.promised * elapsed_s / self._measures.times.plain_s,
             )
 
     def _look(self) -> None:

@@ -17,7 +17,7 @@ STATED_MATCH = 0.4
 """How often a token that the target chose by itself is assumed to be the draft's, where bonuses
 are not free."""
 WEIGHT, MEMORY, MATCH_MEMORY = 4.0, 300.0, 60.0
-DROP, RISE, TOKENS, ROUNDS = 6.0, 6.0, 6, 24
+DROP, RISE, TOKENS, ROUNDS = 9.0, 9.0, 6, 48
 
 
 class KindMeasures:
@@ -29,13 +29,13 @@ class KindMeasures:
             ChangeWatch(drop=DROP, rise=RISE, tokens=TOKENS, rounds=ROUNDS),
         )
         self.match = Acceptance(Assumed(STATED_MATCH), weight=WEIGHT, memory=MATCH_MEMORY)
-        self.audit = Audit()
+        self.audit = Audit(clock)
         self.hits = HitRate()
         self.standing = Standing(clock, on=True)
         """Whether a new generation begins with draft tokens."""
         self.looked_at = clock()
-        self.promised_rate = 0.0
-        """Output tokens in a second that are expected with draft tokens, not audited."""
+        self.promised = 0.0
+        """Output tokens expected with draft tokens in the time of one token alone, not audited."""
         self.draft_length = 0
         self.reason = "START"
 

@@ -21,7 +21,7 @@ def look_for_newcomers(terms: SpeculationTerms, kind: KindMeasures, measures: Po
         return
     kind.looked_at = now
     view = outlook(terms, kind.belief.acceptance, kind, measures)
-    kind.promised_rate = view.choice.rate
+    kind.promised = view.choice.rate / view.plain_rate
     kind.standing.judge(view.ratio)
     kind.draft_length = view.choice.length if kind.standing.on else 0
     word = "ACCEPTANCE" if kind.standing.on else reason_against(view)

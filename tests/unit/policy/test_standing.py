@@ -74,11 +74,16 @@ def test_after_a_change_the_next_probe_comes_soon() -> None:
 
 
 def test_experience_counts_more_than_promises() -> None:
-    audit = Audit()
+    clock = Clock()
+    audit = Audit(clock)
     assert audit.factor == 1.0
     for _ in range(200):
         audit.add(earned=1.2, promised=2.0)
     assert 0.6 <= audit.factor < 0.67
+    disappointed = audit.factor
+    clock.now += 60.0
+    assert disappointed < audit.factor < 1.0
+    clock.now -= 60.0
     for _ in range(300):
         audit.add(earned=2.0, promised=2.0)
     assert audit.factor > 0.93
