@@ -34,3 +34,22 @@ class Recent:
         if self._count > 1:
             value = min(value, OUTLIER * self._mean) if self._mean > 0 else value
         self._mean += max(self._step, 1.0 / self._count) * (value - self._mean)
+
+
+class Lowest:
+    """About the lowest of recent values: falls at once by a part, and rises slowly."""
+
+    FALL, RISE = 0.2, 0.002
+
+    def __init__(self) -> None:
+        self._value: float | None = None
+
+    def value(self, default: float) -> float:
+        """Where it is; `default` before the first value."""
+        return default if self._value is None else self._value
+
+    def add(self, value: float) -> None:
+        """Takes in a value."""
+        if self._value is None:
+            self._value = value
+        self._value += (self.FALL if value < self._value else self.RISE) * (value - self._value)

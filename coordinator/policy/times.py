@@ -8,7 +8,7 @@ from statistics import median_low
 
 from coordinator.draft_plan import DraftFacts, RoundFacts
 from coordinator.policy.economics import Costs
-from coordinator.policy.recent import Recent
+from coordinator.policy.recent import Lowest, Recent
 
 FAST, SLOW = 0.15, 0.05
 SHORTEST_S = 1e-6
@@ -31,8 +31,9 @@ class PoolTimes:
         self._hop = Recent(FAST)
         self._queue = Recent(FAST)
         self._late_queue = Recent(FAST)
-        self._plain = Recent(FAST)
-        self._plain_over_model = Recent(SLOW)
+        self._plain_over_model = Lowest()
+        """Of a token in a run; lowest, since steps that wait for the rounds of others take longer,
+        which is no merit of theirs."""
         self._price = Recent(FAST)
         self._batch = Recent(FAST)
         self._output = Recent(SLOW)
