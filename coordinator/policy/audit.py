@@ -11,7 +11,7 @@ MEMORY = 300.0
 """Output tokens that are remembered."""
 HALF_LIFE_S = 5.0
 """What is not seen again is half forgotten after that."""
-LEAST, MOST = 0.5, 1.1
+LEAST, MOST = 0.5, 1.0
 
 
 class Audit:

@@ -29,7 +29,7 @@ FIRST_LENGTH = 4
 """Draft tokens of a round while nothing is known."""
 FIRST_PATIENCE_S = 0.02
 WEIGHT, MEMORY = 24.0, 40.0
-DROP, RISE, TOKENS, ROUNDS = 4.3, 6.0, 3, 6
+DROP, RISE, TOKENS, ROUNDS = 3.9, 6.0, 3, 6
 STUBBORN = 2.0
 """Added to the threshold of a change for each recent turn."""
 EVERY, EARLY = 8, 4
@@ -58,6 +58,7 @@ class MeasuredPolicy:
         self._rounds = 0
         self._look_at = 0
         self._waited_in_vain = False
+        self._changed = False
         self._expected_hit = 0.0
         self._word = "START" if terms.may_stop else "REQUEST"
         self._look()
@@ -170,6 +171,7 @@ class MeasuredPolicy:
 
     def _notice(self, *, own: bool, common: bool) -> None:
         """Whether acceptance has changed, by what this generation saw or by what all saw."""
+        self._changed |= own
         if own or not self._standing.on:
             self._look_at = self._rounds
         if own or common:
@@ -205,9 +207,11 @@ class MeasuredPolicy:
             return
         burden = 0.0 if self._kind.standing.on else view.burden
         if self._standing.judge(view.ratio, burden=burden):
-            self._word = "PROBE" if self._standing.on else reason_against(view)
+            against = "ACCEPTANCE" if self._changed else reason_against(view)
+            self._word = "PROBE" if self._standing.on else against
             if not self._standing.on:
                 self._measures.probing.hurry()
         elif self._standing.on:
             self._word = "ACCEPTANCE"
+        self._changed = False
         look_for_newcomers(self._terms, self._kind, self._measures)

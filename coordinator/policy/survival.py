@@ -8,6 +8,8 @@ from typing import Protocol
 
 STATED = 0.6
 """Chance of acceptance that is assumed where nothing is known."""
+AFTER_CHANGE = 0.2
+"""What is assumed, lightly, once it is seen that the chance is another than it was."""
 LOWEST, HIGHEST = 0.005, 0.995
 PLACE_WEIGHT = 12.0
 """Tokens' worth of trust that a place is like all others."""
@@ -101,7 +103,7 @@ class Acceptance:
 
     def begin_anew(self, *, tokens: int, accepted: int) -> None:
         """The world has changed: only that evidence is left, and little trust in what was."""
-        self._prior, self._weight = Assumed(0.5), 1.0
+        self._prior, self._weight = Assumed(AFTER_CHANGE), 1.0
         self._judged, self._accepted = [], []
         self._sum_judged, self._sum_accepted = float(tokens), float(accepted)
 

@@ -55,7 +55,7 @@ def rounds_until_noticed(before: float, after: float, *, seed: int) -> int:
     chance = Random(seed)
     belief = Belief(
         Acceptance(Assumed(), weight=24.0, memory=40.0),
-        ChangeWatch(drop=4.3, rise=6.0, tokens=3, rounds=6),
+        ChangeWatch(drop=3.9, rise=6.0, tokens=3, rounds=6),
     )
 
     def judge(hazard: float) -> bool:
@@ -72,7 +72,7 @@ def rounds_until_noticed(before: float, after: float, *, seed: int) -> int:
 def test_a_drop_is_noticed_within_three_rounds() -> None:
     belief = Belief(
         Acceptance(Assumed(), weight=24.0, memory=40.0),
-        ChangeWatch(drop=4.3, rise=6.0, tokens=3, rounds=6),
+        ChangeWatch(drop=3.9, rise=6.0, tokens=3, rounds=6),
     )
     for accepted in (4, 3, 4, 4, 2, 4, 4, 1, 4, 4, 4, 3, 4, 2, 4, 4, 4, 4, 0, 4):
         assert not belief.judged(drafted=4, accepted=accepted)
