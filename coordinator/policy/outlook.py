@@ -18,8 +18,6 @@ LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64)
 """Draft lengths that are weighed against each other."""
 WORTH_DRAFTING = 0.03
 """A token is drafted ahead if it is used at least this often."""
-DRAFT_ROW = 0.04
-"""What a side branch adds to a step of the draft, as a part of it."""
 BRANCH_COST = 0.005
 """What a side branch costs beside, in output tokens."""
 MOST_OTHERS = 8.0
@@ -87,7 +85,7 @@ class Outlook:
         economics = Economics(costs, self.chances, ahead=self.ahead_allowed)
         return replace(self, costs=costs, choice=economics.best(self.lengths))
 
-    def with_branches(self, most: int | None, *, hit_factor: float) -> Outlook:
+    def with_branches(self, most: int | None, *, hit_factor: float, draft_row: float) -> Outlook:
         """As many side branches as pay, or `most` if that is given."""
         costs, choice = self.costs, self.choice
         chances = hit_chances(self.chances.survival, choice.length)
@@ -102,7 +100,7 @@ class Outlook:
                 hits,
                 miss=1.0 - self.survival(choice.length),
                 lead=choice.lead,
-                row_cost=DRAFT_ROW * branch_length * (1.0 + costs.others) * tail + BRANCH_COST,
+                row_cost=draft_row * branch_length * (1.0 + costs.others) * tail + BRANCH_COST,
             )
         if count == 0:
             return self
@@ -138,4 +136,8 @@ def outlook(
     ahead = terms.draft_ahead
     choice = Economics(costs, chances, ahead=ahead).best(lengths, kept=kept)
     view = Outlook(choice, costs, chances, lengths, ahead, kind.audit.factor)
-    return view.with_branches(terms.branches, hit_factor=kind.hits.factor) if ahead else view
+    if not ahead:
+        return view
+    return view.with_branches(
+        terms.branches, hit_factor=kind.hits.factor, draft_row=measures.times.draft_row
+    )

@@ -9,12 +9,14 @@ from statistics import median_low
 from coordinator.draft_plan import DraftFacts, RoundFacts
 from coordinator.policy.economics import Costs
 from coordinator.policy.recent import Lowest, Recent
+from coordinator.policy.slope import Slope
 
 FAST, SLOW = 0.15, 0.05
 SHORTEST_S = 1e-6
 """No step is taken to be shorter, whatever is reported of it."""
 REMEMBERED = 5
 """Round trips to the draft that the usual one is taken from."""
+ASSUMED_DRAFT_ROW = 0.04
 ASSUMED_ROW = 0.02
 """What a row adds to a step, as a part of it, while that is not known."""
 
@@ -38,7 +40,7 @@ class PoolTimes:
         self._batch = Recent(FAST)
         self._output = Recent(SLOW)
         self._token = Recent(FAST)
-        self._draft_row = Recent(SLOW)
+        self._draft_row = Slope(ASSUMED_DRAFT_ROW)
         self._round_trips: deque[float] = deque(maxlen=REMEMBERED)
 
     @property
@@ -74,6 +76,11 @@ class PoolTimes:
     def token_s(self) -> float:
         """The draft's next token, queueing included."""
         return self._token.value(0.0)
+
+    @property
+    def draft_row(self) -> float:
+        """What one more row adds to a step of the draft, as a part of it."""
+        return self._draft_row.relative
 
     @property
     def round_trip_s(self) -> float:
@@ -129,5 +136,8 @@ class PoolTimes:
         """A proposal came."""
         if facts.steps:
             self._token.add((facts.model_s + facts.queue_s) / facts.steps)
+            self._draft_row.add(
+                amount=facts.tokens / facts.steps, value=facts.model_s / facts.steps
+            )
         if facts.round_trip_s is not None:
             self._round_trips.append(max(0.0, facts.round_trip_s))

@@ -27,6 +27,7 @@ class Work:
     chain: Chain | None = None
     committed: int = 0
     together_until: int = 0
+    verified_until: int = 0
     until: int = 0
     branches: int = 0
     branch_length: int = 0
@@ -86,6 +87,7 @@ class SimulatedDraft:
     def _begin(self, work: Work, committed: int, plan: DraftPlan, sent: float) -> None:
         work.committed = committed
         work.together_until = committed + max(1, plan.together or plan.draft_length)
+        work.verified_until = committed + max(1, plan.draft_length)
         work.until = committed + plan.draft_length + plan.ahead
         work.branches, work.branch_length = plan.branches, plan.branch_length
         work.acceptance = plan.acceptance or 0.5
@@ -148,7 +150,12 @@ class SimulatedDraft:
         work.growing = [one for one in grown if one.drawn < work.branch_length]
         if work.at < work.together_until:
             return
-        if not work.branched and work.branches and work.branch_length:
+        if (
+            work.at >= work.verified_until
+            and not work.branched
+            and work.branches
+            and work.branch_length
+        ):
             work.branched = True
             work.growing = self._branch(work, chain)
         facts = DraftFacts(
@@ -173,7 +180,7 @@ class SimulatedDraft:
 
     @staticmethod
     def _branch(work: Work, chain: Chain) -> list[Chain]:
-        places = range(work.committed, work.together_until)
+        places = range(work.committed, work.verified_until)
         ranked = sorted(
             (
                 (work.acceptance ** (place - work.committed) * share, place, rank)
@@ -183,4 +190,5 @@ class SimulatedDraft:
             reverse=True,
         )
         best = [(place, rank) for _, place, rank in ranked[: work.branches]]
-        return [chain.branch(*one) for one in best if one not in chain.branches]
+        grown = [chain.branches.get(one) or chain.branch(*one) for one in best]
+        return [branch for branch in grown if branch.drawn < work.branch_length]

@@ -294,6 +294,9 @@ class SimulatedGeneration:
         chain, drawn = delivery.chains[0]
         for branch, grown in delivery.chains[1:]:
             branch.arrived = max(branch.arrived, grown)
+            if branch is self._tree:
+                self._expected = self._clock.now + self._token_s
+                self._arrival.fire()
         chain_is_new = chain is not self._tree
         passed = chain.base + chain.arrived
         chain.arrived = max(chain.arrived, drawn)
