@@ -110,7 +110,7 @@ class Drafting:
             self._branch_out(orders.reach)
             reach = orders.reach
             more = self._length < reach.until or self._branches
-            if more and self._tokens and self._length >= reach.proposal_until:
+            if more and self._tokens and self._length >= reach.answered_from:
                 yield Answer(self._result(reach))
 
     def _read_known(self, reach: Reach) -> Reading:

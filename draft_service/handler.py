@@ -128,6 +128,12 @@ class DraftHandler(
                 "at most draft_until_length",
                 got=message.proposal_until_length,
             )
+        if message.together_until_length > until:
+            raise InvalidRequest(
+                "round.together_until_length",
+                "at most draft_until_length",
+                got=message.together_until_length,
+            )
         if message.branches > MOST_BRANCHES:
             raise InvalidRequest("round.branches", f"0 to {MOST_BRANCHES}", got=message.branches)
         if message.branch_length > LONGEST_BRANCH:
@@ -147,6 +153,7 @@ class DraftHandler(
             committed_length,
             proposal_until=message.proposal_until_length or until,
             until=until,
+            together_until=message.together_until_length,
             branches=message.branches,
             branch_length=message.branch_length,
             acceptance=message.acceptance,

@@ -9,16 +9,22 @@ from dataclasses import dataclass
 class Reach:
     """Of the round with that number. Lengths in ids, prompt included.
 
-    Tokens below `proposal_until` are given together, those from there on with each forward;
-    nothing is drafted from `until` on. `branches`: most side branches beside the tokens below
-    `proposal_until`, each with `branch_length` tokens below its first; `acceptance` says where
-    they are likely to be needed, 0 if that is not known.
+    Tokens below `together_until`, or `proposal_until` where that is 0, are given together, those
+    from there on with each forward; nothing is drafted from `until` on. `branches`: most side
+    branches beside the tokens below `proposal_until`, each with `branch_length` tokens below its
+    first; `acceptance` says where they are likely to be needed, 0 if that is not known.
     """
 
     number: int
     committed_length: int
     proposal_until: int
     until: int
+    together_until: int = 0
     branches: int = 0
     branch_length: int = 0
     acceptance: float = 0.0
+
+    @property
+    def answered_from(self) -> int:
+        """The first answer has all tokens below that length."""
+        return self.together_until or self.proposal_until

@@ -100,12 +100,14 @@ def draft_round(
     base: int = 0,
     until: int = 0,
     proposal: int = 0,
+    together: int = 0,
     branches: int = 0,
     branch_length: int = 0,
 ) -> draft_pb2.DraftRequest:
     """A Round whose committed sequence is `token_ids`, the first `base` of them as state.
 
-    `proposal`: the length up to which tokens come together.
+    `proposal`: the length up to which tokens may be verified; `together`: up to which they come in
+    one message, 0 for all of those.
     """
     return draft_pb2.DraftRequest(
         round=draft_pb2.DraftRound(
@@ -115,6 +117,7 @@ def draft_round(
             committed_token_ids=token_ids[base:],
             draft_until_length=until,
             proposal_until_length=proposal,
+            together_until_length=together,
             branches=branches,
             branch_length=branch_length,
         )

@@ -32,6 +32,20 @@ async def test_the_proposal_comes_whole_and_then_each_token_by_itself() -> None:
     received.check()
 
 
+async def test_fewer_of_a_proposal_may_come_together() -> None:
+    async with serving(table_model()) as channel:
+        received = await Received.opened(channel)
+        message = draft_round(
+            1, PROMPT, until=12, proposal=8, together=5, branches=2, branch_length=1
+        )
+        await received.send(message, PROMPT)
+        await received.until_done()
+        # The branches begin where the proposal ends: two guesses and then a token below each.
+        assert received.sizes[:3] == [(1, 2), (1, 1), (1, 1)]
+        assert received.sizes[3:] == [(1, 3), (1, 3), *[(1, 1)] * 3]
+    received.check()
+
+
 @pytest.mark.parametrize("proposal", [2, LENGTH])
 async def test_without_a_proposal_to_wait_for_each_token_comes_by_itself(proposal: int) -> None:
     async with serving(table_model()) as channel:
