@@ -16,6 +16,7 @@ from outrider.cli.client import Client
 from outrider.cli.figures import number, percent
 from outrider.cli.request import SamplingOptions, chat_prompt, speculation_params
 from outrider.cli.speculation import SpeculationFigures
+from outrider.cli.speculation_options import DraftLengthChoice, fixed_length
 from outrider.v1 import generation_pb2
 
 
@@ -71,7 +72,8 @@ class RunOptions:
 
     sampling: SamplingOptions
     max_new_tokens: int
-    draft_length: int | None
+    draft_length: DraftLengthChoice | None
+    """A number is used in every round; otherwise drafts are used as long as they pay."""
 
 
 class Comparer:
@@ -83,7 +85,11 @@ class Comparer:
 
     def with_draft(self, task: Task, on_text: Callable[[str], None]) -> Run:
         """Runs with draft tokens; `on_text` gets the text as it comes."""
-        return self._run(task, generation_pb2.SPECULATION_MODE_ON, on_text)
+        chosen = fixed_length(self._options.draft_length) is None
+        mode = (
+            generation_pb2.SPECULATION_MODE_AUTO if chosen else generation_pb2.SPECULATION_MODE_ON
+        )
+        return self._run(task, mode, on_text)
 
     def target_only(self, task: Task) -> Run:
         """Runs without draft tokens."""
@@ -96,12 +102,13 @@ class Comparer:
         on_text: Callable[[str], None],
     ) -> Run:
         speculates = mode != generation_pb2.SPECULATION_MODE_OFF
+        length = fixed_length(self._options.draft_length) if speculates else None
         request = generation_pb2.GenerateRequest(
             chat=chat_prompt(task.prompt, system=None),
             max_new_tokens=self._options.max_new_tokens,
             sampling=self._options.sampling.to_message(),
             speculation=speculation_params(
-                mode=mode, draft_length=self._options.draft_length if speculates else None
+                mode=mode, draft_length=length
             ),
         )
         token_ids: list[int] = []

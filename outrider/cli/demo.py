@@ -17,10 +17,11 @@ from outrider.cli import options
 from outrider.cli.client import Client, ClientError
 from outrider.cli.comparison import Comparer, Comparison, RunOptions, Task, comparison_table
 from outrider.cli.deployment import Deployment, ServiceEndedError
-from outrider.cli.pair import EMBEDDED_DRAFT_LENGTH, PairOptions, start_pair
+from outrider.cli.pair import PairOptions, start_pair
 from outrider.cli.progress import StartProgress
 from outrider.cli.request import SamplingOptions
 from outrider.cli.signals import stop_signals
+from outrider.cli.speculation_options import AUTO, DraftLength, draft_length_choice
 from outrider.cli.terminal import (
     ExitCode,
     TextOutput,
@@ -51,9 +52,7 @@ def demo(
     max_new_tokens: Annotated[
         int, typer.Option(metavar="N", min=2, help="Most output tokens of each run.")
     ] = 96,
-    draft_length: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Draft tokens in each round.")
-    ] = EMBEDDED_DRAFT_LENGTH,
+    draft_length: DraftLength = AUTO,
     target_model: options.TargetModel = "embedded",
     draft_model: options.DraftModel = "embedded",
     dtype: options.Dtype = None,
@@ -72,7 +71,7 @@ def demo(
             temperature=temperature, seed=SEED, verification=VerificationChoice.REJECTION
         ),
         max_new_tokens=max_new_tokens,
-        draft_length=draft_length,
+        draft_length=draft_length_choice(draft_length),
     )
     run_folder = Path(tempfile.mkdtemp(prefix="outrider-demo-"))
     try:

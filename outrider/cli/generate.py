@@ -8,17 +8,26 @@ from typing import Annotated
 
 import typer
 
-from outrider.cli import options
+from outrider.cli import options, speculation_options
 from outrider.cli.chat_fallback import generate_chat
 from outrider.cli.client import DEFAULT_ADDRESS, Client, ClientError
 from outrider.cli.output import JsonObject, Output, StreamedText
 from outrider.cli.prompt import PromptError, read_prompt
 from outrider.cli.request import SamplingOptions, chat_prompt, speculation_params
+from outrider.cli.speculation_options import draft_length_choice, fixed_length
 from outrider.cli.tables import generation_table
 from outrider.cli.terminal import ExitCode, fail, leave_broken_pipe, notice, notices
 from outrider.cli.verification import Verification, VerificationChoice
 from outrider.rpc.tls import TlsFiles
+from outrider.settings import SpeculationChoice
 from outrider.v1 import generation_pb2
+
+MODES = {
+    None: generation_pb2.SPECULATION_MODE_UNSPECIFIED,
+    SpeculationChoice.AUTO: generation_pb2.SPECULATION_MODE_AUTO,
+    SpeculationChoice.ON: generation_pb2.SPECULATION_MODE_ON,
+    SpeculationChoice.OFF: generation_pb2.SPECULATION_MODE_OFF,
+}
 
 
 def generate(
@@ -35,9 +44,12 @@ def generate(
     seed: options.Seed = None,
     verification: Verification = VerificationChoice.AUTO,
     max_new_tokens: options.MaxNewTokens = None,
-    draft_length: options.DraftLength = None,
+    speculation: speculation_options.Speculation = None,
+    draft_length: speculation_options.DraftLength = None,
+    draft_ahead: speculation_options.DraftAhead = None,
+    draft_branches: speculation_options.DraftBranches = None,
     no_speculation: Annotated[
-        bool, typer.Option("--no-speculation", help="Let the target decode alone.")
+        bool, typer.Option("--no-speculation", help="The same as --speculation off.")
     ] = False,
     stats: Annotated[
         bool, typer.Option("--stats", help="Print what speculation did, to standard error.")
@@ -56,8 +68,13 @@ def generate(
     """
     if raw and system is not None:
         fail("--system needs a chat: it does not go with --raw", ExitCode.USAGE)
-    if no_speculation and draft_length:
-        fail("--draft-length does not go with --no-speculation", ExitCode.USAGE)
+    if no_speculation and speculation not in (None, SpeculationChoice.OFF):
+        fail(f"--speculation {speculation} contradicts --no-speculation", ExitCode.USAGE)
+    off = no_speculation or speculation is SpeculationChoice.OFF
+    length = draft_length_choice(draft_length)
+    if off and length:
+        switch = "--no-speculation" if no_speculation else "--speculation off"
+        fail(f"--draft-length does not go with {switch}", ExitCode.USAGE)
     try:
         text = read_prompt(prompt)
     except PromptError as error:
@@ -70,15 +87,15 @@ def generate(
         seed=seed,
         verification=verification,
     )
-    mode = (
-        generation_pb2.SPECULATION_MODE_OFF
-        if no_speculation
-        else generation_pb2.SPECULATION_MODE_UNSPECIFIED
-    )
     request = generation_pb2.GenerateRequest(
         max_new_tokens=max_new_tokens,
         sampling=sampling.to_message(),
-        speculation=speculation_params(mode=mode, draft_length=draft_length),
+        speculation=speculation_params(
+            mode=MODES[SpeculationChoice.OFF if off else speculation],
+            draft_length=fixed_length(length),
+            draft_ahead=draft_ahead,
+            branches=draft_branches,
+        ),
     )
     if raw:
         request.text = text

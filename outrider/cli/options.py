@@ -80,15 +80,6 @@ MaxNewTokens = Annotated[
         metavar="N", min=0, max=MAX_UINT32, help="Most output tokens. Unset: 256 or what is left."
     ),
 ]
-DraftLength = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        min=0,
-        max=MAX_UINT32,
-        help="Draft tokens in each round. Unset: the coordinator's setting.",
-    ),
-]
 TargetModel = Annotated[
     str,
     typer.Option(metavar="MODEL", help="`embedded`, a folder, a .gguf file or a hub id."),

@@ -7,16 +7,18 @@ import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from outrider.cli.deployment import Deployment, ServicePlan
 from outrider.cli.flags import flag_name
+from outrider.cli.speculation_options import DraftLengthChoice
 from outrider.rpc.tls import TlsFiles
 from outrider.settings import (
     CoordinatorSettings,
     DraftSettings,
     ServiceSettings,
     SettingsError,
+    SpeculationChoice,
     TargetSettings,
     load_settings,
 )
@@ -27,10 +29,6 @@ DRAFT_OFFSET, TARGET_OFFSET = 11, 21
 LARGEST_PORT = 65535 - TARGET_OFFSET
 
 EMBEDDED = "embedded"
-EMBEDDED_DRAFT_LENGTH = 1
-"""Measured on two cores: a draft step costs a fifth of a target step and a draft token is accepted
-two times in five, so a second one does not pay (docs/performance.md)."""
-DRAFT_LENGTH_NAME = "OUTRIDER_DRAFT_LENGTH"
 THREADS_NAME = "OUTRIDER_THREADS"
 
 Flags = Mapping[str, str]
@@ -47,7 +45,10 @@ class PairOptions:
     dtype: str | None = None
     device: str | None = None
     threads: int | None = None
-    draft_length: int | Literal["auto"] | None = None
+    speculation: SpeculationChoice | None = None
+    draft_length: DraftLengthChoice | None = None
+    draft_ahead: bool | None = None
+    draft_branches: int | None = None
     port: int = 0
     """The coordinator's port; the workers' lie above it. 0: free ports."""
     pinned_cores: Sequence[int] = field(default_factory=tuple)
@@ -152,7 +153,10 @@ def _coordinator_flags(options: PairOptions, *, target: str, draft: str) -> Flag
         listen=_listen(options.port, 0),
         target_address=target or None,
         draft_address=draft,
-        draft_length=_draft_length(options),
+        speculation=options.speculation,
+        draft_length=options.draft_length,
+        draft_ahead=options.draft_ahead,
+        draft_branches=options.draft_branches,
     )
 
 
@@ -165,14 +169,6 @@ def _threads(options: PairOptions) -> int | None:
     return max(1, len(usable_cores()) // workers)
 
 
-def _draft_length(options: PairOptions) -> int | Literal["auto"] | None:
-    """What was asked for, else by the environment; the embedded pair has a best one of its own."""
-    if options.draft_length is not None or DRAFT_LENGTH_NAME in os.environ:
-        return options.draft_length
-    embedded = options.target_model == options.draft_model == EMBEDDED
-    return EMBEDDED_DRAFT_LENGTH if embedded else None
-
-
 def _given(**settings: Any) -> Flags:
     return {name: str(value) for name, value in settings.items() if value is not None}
 
@@ -181,9 +177,16 @@ def _listen(port: int, offset: int) -> str:
     return f"{LOOPBACK}:{port + offset if port else 0}"
 
 
+def _word(field: str, value: str) -> str:
+    """A flag as a command line has it; switches have no value but two names."""
+    if value in ("True", "False"):
+        return flag_name(field if value == "True" else f"no_{field}")
+    return f"{flag_name(field)}={value}"
+
+
 def _plan(name: str, flags: Flags, cores: Sequence[int]) -> ServicePlan:
     """A command that finds this installation whatever the current folder holds (-P)."""
-    words = [f"{flag_name(field)}={value}" for field, value in flags.items()]
+    words = [_word(field, value) for field, value in flags.items()]
     return ServicePlan(
         name=name,
         command=[sys.executable, "-P", "-m", "outrider", "serve", "--end-with-input", name, *words],

@@ -45,7 +45,13 @@ def chat_prompt(text: str, *, system: str | None) -> generation_pb2.ChatPrompt:
 
 
 def speculation_params(
-    *, mode: generation_pb2.SpeculationMode.ValueType, draft_length: int | None
+    *,
+    mode: generation_pb2.SpeculationMode.ValueType,
+    draft_length: int | None = None,
+    draft_ahead: bool | None = None,
+    branches: int | None = None,
 ) -> generation_pb2.SpeculationParams:
-    """A draft length, when given, is the number of draft tokens of each round."""
-    return generation_pb2.SpeculationParams(mode=mode, draft_length=draft_length)
+    """Only what is given is set; the rest is left to the coordinator."""
+    return generation_pb2.SpeculationParams(
+        mode=mode, draft_length=draft_length, draft_ahead=draft_ahead, branches=branches
+    )

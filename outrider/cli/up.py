@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from outrider.cli import options
+from outrider.cli import options, speculation_options
 from outrider.cli.deployment import Deployment, ServiceEndedError
 from outrider.cli.flags import warn_of_unknown_settings
 from outrider.cli.pair import (
@@ -36,7 +36,10 @@ def up(
     dtype: options.Dtype = None,
     device: options.Device = None,
     threads: options.Threads = None,
-    draft_length: options.DraftLength = None,
+    speculation: speculation_options.Speculation = None,
+    draft_length: speculation_options.DraftLength = None,
+    draft_ahead: speculation_options.DraftAhead = None,
+    draft_branches: speculation_options.DraftBranches = None,
     port: Annotated[
         int,
         typer.Option(
@@ -77,7 +80,10 @@ def up(
         dtype=dtype,
         device=device,
         threads=threads,
-        draft_length=draft_length,
+        speculation=speculation,
+        draft_length=speculation_options.draft_length_choice(draft_length),
+        draft_ahead=draft_ahead,
+        draft_branches=draft_branches,
         port=port,
         pinned_cores=cores,
     )

@@ -64,6 +64,66 @@ def test_options_become_fields_and_unset_ones_stay_unset(
 
 
 @pytest.mark.parametrize(
+    ("flags", "speculation"),
+    [
+        ("", generation_pb2.SpeculationParams()),
+        ("--draft-length auto", generation_pb2.SpeculationParams()),
+        (
+            "--speculation on --draft-length 0 --draft-branches 0 --no-draft-ahead",
+            generation_pb2.SpeculationParams(
+                mode=generation_pb2.SPECULATION_MODE_ON,
+                draft_length=0,
+                branches=0,
+                draft_ahead=False,
+            ),
+        ),
+        (
+            "--speculation auto --draft-ahead --draft-branches 8",
+            generation_pb2.SpeculationParams(
+                mode=generation_pb2.SPECULATION_MODE_AUTO, branches=8, draft_ahead=True
+            ),
+        ),
+        (
+            "--no-speculation",
+            generation_pb2.SpeculationParams(mode=generation_pb2.SPECULATION_MODE_OFF),
+        ),
+        (
+            "--speculation off",
+            generation_pb2.SpeculationParams(mode=generation_pb2.SPECULATION_MODE_OFF),
+        ),
+    ],
+)
+def test_speculation_is_asked_for(
+    outrider: Outrider,
+    server: ScriptedServer,
+    flags: str,
+    speculation: generation_pb2.SpeculationParams,
+) -> None:
+    done = outrider("generate", "Hello", *flags.split(), "--address", server.address)
+    assert done.returncode == 0
+    assert server.script.requests[-1].speculation == speculation
+
+
+@pytest.mark.parametrize(
+    ("flags", "complaint"),
+    [
+        ("--draft-length many", "auto or a whole number"),
+        ("--draft-length -1", "auto or a whole number"),
+        ("--speculation on --no-speculation", "contradicts"),
+        ("--speculation off --draft-length 2", "--draft-length does not go with --speculation off"),
+        ("--draft-branches 65", "--draft-branches"),
+    ],
+)
+def test_speculation_that_cannot_be_asked_for(
+    outrider: Outrider, server: ScriptedServer, flags: str, complaint: str
+) -> None:
+    done = outrider("generate", "Hello", *flags.split(), "--address", server.address)
+    assert done.returncode == 2
+    assert complaint in done.stderr
+    assert not server.script.requests
+
+
+@pytest.mark.parametrize(
     ("choice", "verification"),
     [
         ("auto", common_pb2.VERIFICATION_UNSPECIFIED),

@@ -6,16 +6,22 @@ import pytest
 
 from outrider.cli import pair
 from outrider.cli.pair import PairOptions, check_settings
+from outrider.settings import SpeculationChoice
 
 
 @pytest.fixture(autouse=True)
 def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (pair.DRAFT_LENGTH_NAME, pair.THREADS_NAME):
+    for name in ("OUTRIDER_DRAFT_LENGTH", pair.THREADS_NAME):
         monkeypatch.delenv(name, raising=False)
 
 
 def threads_of(options: PairOptions) -> str | None:
     return pair._target_flags(options).get("threads")
+
+
+def coordinator_command(options: PairOptions) -> list[str]:
+    flags = pair._coordinator_flags(options, target="", draft="")
+    return list(pair._plan("coordinator", flags, []).command)
 
 
 @pytest.mark.parametrize(
@@ -35,10 +41,26 @@ def test_the_environment_decides_threads(monkeypatch: pytest.MonkeyPatch) -> Non
     assert threads_of(PairOptions()) is None
 
 
-def test_the_embedded_pair_has_a_draft_length_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert check_settings(PairOptions()).draft_length == pair.EMBEDDED_DRAFT_LENGTH
-    assert check_settings(PairOptions(draft_length=3)).draft_length == 3
-    other = PairOptions(target_model="some/other", draft_model="its/draft")
-    assert check_settings(other).draft_length is None
-    monkeypatch.setenv(pair.DRAFT_LENGTH_NAME, "5")
+def test_speculation_is_as_it_was_asked_for_or_left_to_measurement() -> None:
+    assert check_settings(PairOptions()).draft_length is None
+    assert check_settings(PairOptions(draft_length="auto")).draft_length is None
+    settings = check_settings(
+        PairOptions(
+            speculation=SpeculationChoice.ON, draft_length=3, draft_ahead=False, draft_branches=2
+        )
+    )
+    assert (settings.speculation, settings.draft_length) == (SpeculationChoice.ON, 3)
+    assert (settings.draft_ahead, settings.draft_branches) == (False, 2)
+
+
+def test_the_environment_decides_what_was_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTRIDER_DRAFT_LENGTH", "5")
     assert check_settings(PairOptions()).draft_length == 5
+    assert check_settings(PairOptions(draft_length="auto")).draft_length is None
+
+
+@pytest.mark.parametrize("draft_ahead", [True, False])
+def test_switches_have_no_value_on_a_command_line(draft_ahead: bool) -> None:
+    command = coordinator_command(PairOptions(draft_ahead=draft_ahead, draft_length=2))
+    assert ("--draft-ahead" if draft_ahead else "--no-draft-ahead") in command
+    assert "--draft-length=2" in command
