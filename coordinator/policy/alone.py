@@ -35,16 +35,27 @@ class Alone:
         """The next round."""
         if self.waits:
             return DraftPlan(min(room, JUDGED))
-        costs = self._times.costs()
+        times = self._times
+        plain_s = times.plain_s
         if self._probing.due_in_s > 0.0:
-            steps = int(self._probing.due_in_s / max(1e-3, costs.plain_s))
+            steps = int(self._probing.due_in_s / max(1e-3, plain_s))
             return DraftPlan(0, run=max(SHORTEST_RUN, min(RUN, steps)))
-        hop_s = costs.verify_s - costs.plain_s
-        if self._terms.bonus_free:
-            late = math.ceil(costs.round_trip_s / max(1e-3, costs.plain_s))
-            self._probing.begin(cost_s=hop_s)
-            ahead = min(room, late + TRIED)
+        late = math.ceil(times.round_trip_s / max(1e-3, plain_s))
+        ahead = min(room, late + TRIED)
+        waiting_s, beside_s = self._prices(ahead)
+        if self._terms.bonus_free and beside_s <= waiting_s:
+            self._probing.begin(cost_s=beside_s)
             return DraftPlan(0, ahead=ahead, run=late + TRIED // 2)
         self.waits = True
-        self._probing.begin(cost_s=hop_s + costs.round_trip_s + JUDGED * costs.token_s)
+        self._probing.begin(cost_s=waiting_s)
         return DraftPlan(min(room, JUDGED))
+
+    def _prices(self, ahead: int) -> tuple[float, float]:
+        """Seconds that a probe costs: by waiting for its tokens, or by drafting beside the run,
+        which slows that down where both share a machine."""
+        times = self._times
+        costs = times.costs(ahead=False)
+        hop_s = costs.verify_s - costs.plain_s
+        waiting_s = hop_s + costs.round_trip_s + JUDGED * costs.token_s
+        busy_s = ahead * times.token_s(ahead=True)
+        return waiting_s, hop_s + (times.steps.slowdown - 1.0) * busy_s

@@ -64,7 +64,7 @@ class FixedPolicy:
 
     def drafted(self, facts: DraftFacts) -> None:
         """How long drafting takes says how far the draft may go ahead."""
-        self._times.drafted(facts)
+        self._times.drafted(facts, ahead=self._terms.draft_ahead)
 
     def foresaw(self, facts: ForesightFacts) -> None:
         """Nothing depends on it."""

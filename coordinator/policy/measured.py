@@ -28,6 +28,9 @@ from outrider.v1 import generation_pb2
 FIRST_LENGTH = 4
 """Draft tokens of a round while nothing is known."""
 FIRST_PATIENCE_S = 0.02
+QUIET_RUN = 2
+RESTED = 1.5
+"""A draft has rested during a round if it did so for this many times as long."""
 WEIGHT, MEMORY = 24.0, 40.0
 DROP, RISE, TOKENS, ROUNDS = 3.9, 6.0, 3, 6
 STUBBORN = 2.0
@@ -82,10 +85,9 @@ class MeasuredPolicy:
         usual = self._usual_length if self._standing.on else 0
         if usual != self._log.draft_length:
             self._log.note(offset=offset, draft_length=usual, reason=self._reason)
-        if self._standing.on:
-            self._plan = self._speculate(room=room, ready=ready)
-        else:
-            self._plan = self._alone.plan(room=room)
+        self._plan = self._choose(room=room, offset=offset, ready=ready)
+        if self._plan.ahead:
+            self._measures.draft_works()
         return self._plan
 
     def patience_s(self, *, tokens: int, next_in_s: float) -> float:
@@ -105,7 +107,7 @@ class MeasuredPolicy:
     def round(self, facts: RoundFacts) -> None:
         """Learns from a verdict."""
         self._rounds += 1
-        self._measures.times.round(facts)
+        self._time(facts)
         if not facts.in_run:
             self._alone.waits = False
             self._waited_in_vain |= facts.wait_s > 0.0 and facts.drafted == 0
@@ -121,7 +123,7 @@ class MeasuredPolicy:
 
     def drafted(self, facts: DraftFacts) -> None:
         """Learns from a proposal."""
-        self._measures.times.drafted(facts)
+        self._measures.times.drafted(facts, ahead=self._plan.ahead > 0)
         self._waited_in_vain = False
 
     def foresaw(self, facts: ForesightFacts) -> None:
@@ -150,13 +152,21 @@ class MeasuredPolicy:
     def _reason(self) -> str:
         return f"{self._word}: {in_figures(self._view)}" if self._view else self._word
 
+    def _choose(self, *, room: int, offset: int, ready: int) -> DraftPlan:
+        if not self._standing.on:
+            return self._alone.plan(room=room)
+        if offset and self._terms.may_stop and self._measures.quiet.now():
+            return DraftPlan(0, run=QUIET_RUN)
+        return self._speculate(room=room, ready=ready)
+
     def _speculate(self, *, room: int, ready: int) -> DraftPlan:
         view = self._view
         length = min(self._usual_length, room)
-        if not self._terms.draft_ahead:
-            return DraftPlan(length)
         if view is None:
-            return DraftPlan(length, ahead=min(2 * length, room - length))
+            ahead = min(2 * length, room - length) if self._terms.draft_ahead else 0
+            return DraftPlan(length, ahead=ahead)
+        if not view.ahead_allowed:
+            return DraftPlan(length)
         together = 0
         if not ready:
             together = min(length, 1 if view.choice.plain else view.choice.first)
@@ -176,6 +186,16 @@ class MeasuredPolicy:
             self._look_at = self._rounds
         if own or common:
             self._measures.probing.hurry()
+
+    def _time(self, facts: RoundFacts) -> None:
+        """What it took, and whether a draft was at work meanwhile."""
+        measures = self._measures
+        if self._plan.ahead:
+            measures.draft_works()
+        rested = measures.draft_rested(RESTED * facts.verify_s)
+        measures.times.round(facts, draft_works=not rested)
+        if rested:
+            measures.quiet.seen(slowdown=measures.times.steps.slowdown)
 
     def _count_hits(self, facts: RoundFacts) -> None:
         """After a miss the next round tells whether a branch held the correction."""
@@ -200,8 +220,9 @@ class MeasuredPolicy:
         if not self._measures.times.known or self._rounds < self._look_at:
             return
         self._look_at = self._rounds + (EARLY if self._rounds < BEGINNING else EVERY)
-        kept = self._view.choice if self._view else None
-        view = outlook(self._terms, self._belief.acceptance, self._kind, self._measures, kept=kept)
+        view = outlook(
+            self._terms, self._belief.acceptance, self._kind, self._measures, kept=self._view
+        )
         self._view = view
         if not self._terms.may_stop:
             return

@@ -9,6 +9,7 @@ from coordinator.policy.belief import Belief
 from coordinator.policy.branching import HitRate
 from coordinator.policy.change_watch import ChangeWatch
 from coordinator.policy.probing import Probing
+from coordinator.policy.quiet import Quiet
 from coordinator.policy.standing import Standing
 from coordinator.policy.survival import Acceptance, Assumed
 from coordinator.policy.times import PoolTimes
@@ -45,8 +46,10 @@ class PoolMeasures:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
-        self.times = PoolTimes()
+        self.times = PoolTimes(clock)
         self.probing = Probing(clock)
+        self.quiet = Quiet(clock)
+        self._draft_worked_at = float("-inf")
         self._kinds = {kind: KindMeasures(clock) for kind in (True, False)}
         self.latest = self._kinds[True]
         """Of the kind that was asked for last."""
@@ -55,6 +58,14 @@ class PoolMeasures:
     def switches(self) -> int:
         """How often speculation was turned off or on for new generations."""
         return sum(kind.standing.changes for kind in self._kinds.values())
+
+    def draft_works(self) -> None:
+        """Some draft is at work now, or has been up to now."""
+        self._draft_worked_at = self.clock()
+
+    def draft_rested(self, seconds: float) -> bool:
+        """No draft has worked for so long; those who work tell so at each round."""
+        return self.clock() - self._draft_worked_at > seconds
 
     def of(self, *, bonus_free: bool) -> KindMeasures:
         """Those of one kind."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from coordinator.draft_plan import SpeculationTerms
 from coordinator.policy.branching import best_count, hit_chances
-from coordinator.policy.economics import Chances, Choice, Costs, Economics
+from coordinator.policy.economics import BETTER, Chances, Choice, Costs, Economics
 from coordinator.policy.measures import KindMeasures, PoolMeasures
 from coordinator.policy.survival import Acceptance
 
@@ -120,10 +120,12 @@ def outlook(
     kind: KindMeasures,
     measures: PoolMeasures,
     *,
-    kept: Choice | None = None,
+    kept: Outlook | None = None,
 ) -> Outlook:
-    """What is best for a generation with that acceptance. `kept`: what was best so far."""
-    costs = measures.times.costs()
+    """What is best for a generation with that acceptance. `kept`: what was best so far.
+
+    Where draft and target slow each other down, taking turns may be better than going on.
+    """
     longest = terms.draft_length or terms.max_draft_length
     lengths = [length for length in LENGTHS if length < longest] + [longest]
     if terms.draft_length is not None:
@@ -133,11 +135,19 @@ def outlook(
         match=acceptance.overall if terms.bonus_free else kind.match.overall,
         bonus_free=terms.bonus_free,
     )
-    ahead = terms.draft_ahead
-    choice = Economics(costs, chances, ahead=ahead).best(lengths, kept=kept)
-    view = Outlook(choice, costs, chances, lengths, ahead, kind.audit.factor)
-    if not ahead:
-        return view
-    return view.with_branches(
+
+    def view(*, ahead: bool) -> Outlook:
+        costs = measures.times.costs(ahead=ahead)
+        before = kept.choice if kept is not None and kept.ahead_allowed == ahead else None
+        choice = Economics(costs, chances, ahead=ahead).best(lengths, kept=before)
+        return Outlook(choice, costs, chances, lengths, ahead, kind.audit.factor)
+
+    in_turns = view(ahead=False)
+    if not terms.draft_ahead:
+        return in_turns
+    going_on = view(ahead=True).with_branches(
         terms.branches, hit_factor=kind.hits.factor, draft_row=measures.times.draft_row
     )
+    if kept is None or kept.ahead_allowed:
+        return in_turns if in_turns.rate > BETTER * going_on.rate else going_on
+    return going_on if going_on.rate > BETTER * in_turns.rate else in_turns

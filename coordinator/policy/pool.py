@@ -33,7 +33,7 @@ class PoolPolicy:
         measures = self._measures
         if not measures.times.known:
             return None
-        costs = measures.times.costs()
+        costs = measures.times.costs(ahead=True)
         kind = measures.latest
         return generation_pb2.PolicyStatus(
             draft_length=kind.draft_length,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-ON_MARGIN, OFF_MARGIN = 1.05, 1.0
+ON_MARGIN, OFF_MARGIN = 1.04, 1.0
 """How much better than the target alone it must be to begin, and to go on."""
 RELUCTANCE_ON, RELUCTANCE_OFF = 0.05, 0.01
 """What each recent change adds to what is needed to begin, and takes off what to go on."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable
 from statistics import median_low
 
 from coordinator.draft_plan import DraftFacts, RoundFacts
 from coordinator.policy.economics import Costs
 from coordinator.policy.recent import Lowest, Recent
 from coordinator.policy.slope import Slope
+from coordinator.policy.step_times import StepTimes
 
 FAST, SLOW = 0.15, 0.05
 SHORTEST_S = 1e-6
@@ -27,9 +29,8 @@ SOON = 0.25
 class PoolTimes:
     """Seconds, all at the present load; fed by all generations."""
 
-    def __init__(self) -> None:
-        self._step = Recent(FAST)
-        """Model time of a step, the generation's own draft tokens taken off."""
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.steps = StepTimes(clock)
         self._hop = Recent(FAST)
         self._queue = Recent(FAST)
         self._late_queue = Recent(FAST)
@@ -39,19 +40,17 @@ class PoolTimes:
         self._price = Recent(FAST)
         self._batch = Recent(FAST)
         self._output = Recent(SLOW)
-        self._token = Recent(FAST)
+        self._drafted = Recent(FAST)
+        self._tokens = {True: Recent(FAST), False: Recent(FAST)}
+        """Of the draft: while the target works too, and while it waits."""
         self._draft_row = Slope(ASSUMED_DRAFT_ROW)
         self._round_trips: deque[float] = deque(maxlen=REMEMBERED)
 
     @property
     def known(self) -> bool:
         """Target and draft have been seen at work."""
-        return self._hop.known and self._token.known and bool(self._round_trips)
-
-    @property
-    def draft_known(self) -> bool:
-        """The draft has been seen at work."""
-        return self._token.known
+        drafted = any(token.known for token in self._tokens.values())
+        return self._hop.known and drafted and bool(self._round_trips)
 
     @property
     def batch_size(self) -> float:
@@ -59,71 +58,68 @@ class PoolTimes:
         return self._batch.value(1.0)
 
     @property
-    def row_s(self) -> float:
-        """What a draft token adds to a verification."""
-        step_s = self._step.value(0.0)
-        price = self._price.value(0.0)
-        if price <= 0.0:
-            return ASSUMED_ROW * step_s
-        return price * step_s / (self.batch_size * max(1.0, self._output.value(1.0)))
-
-    @property
     def plain_s(self) -> float:
-        """A step of the target decoding alone, in a run."""
-        return max(SHORTEST_S, self._step.value(0.0) * self._plain_over_model.value(1.02))
-
-    @property
-    def token_s(self) -> float:
-        """The draft's next token, queueing included."""
-        return self._token.value(0.0)
-
-    @property
-    def draft_row(self) -> float:
-        """What one more row adds to a step of the draft, as a part of it."""
-        return self._draft_row.relative
+        """A step of the target decoding alone, in a run, the draft at rest."""
+        return max(SHORTEST_S, self._step_s(ahead=False) * self._plain_over_model.value(1.02))
 
     @property
     def round_trip_s(self) -> float:
         """To the draft and back, drafting apart."""
         return median_low(self._round_trips) if self._round_trips else 0.0
 
-    def costs(self) -> Costs:
-        """What rounds cost now."""
+    @property
+    def draft_row(self) -> float:
+        """What one more row adds to a step of the draft, as a part of it."""
+        return self._draft_row.relative
+
+    def token_s(self, *, ahead: bool) -> float:
+        """The draft's next token, queueing included, while the target works too or waits."""
+        if self._tokens[ahead].known:
+            return self._tokens[ahead].value(0.0)
+        ratio = self.steps.slowdown if ahead else 1.0 / self.steps.slowdown
+        return self._tokens[not ahead].value(0.0) * ratio
+
+    def costs(self, *, ahead: bool) -> Costs:
+        """What rounds cost now. `ahead`: the draft works while the target does."""
         price, batch = self._price.value(0.0), self.batch_size
+        step_s = self._step_s(ahead=ahead)
+        token_s = self.token_s(ahead=ahead)
         # A draft that serves others too is in the midst of a step when it is asked.
-        shared = 1.0 - 1.0 / max(1.0, batch)
-        step_s = self._step.value(0.0)
+        shared = 1.0 - 1.0 / batch
         # A round that finds a step under way waits for its end: that is the price of a batch that
         # has fallen apart, and all who are punctual bring it together again.
         queue_s = max(0.0, self._queue.value(0.0) - step_s)
-        verify_s = step_s + self._hop.value(0.0) + queue_s
         return Costs(
-            verify_s=max(verify_s, self.plain_s),
-            row_s=self.row_s,
+            verify_s=max(step_s + self._hop.value(0.0) + queue_s, self.plain_s),
+            row_s=self._row_s(step_s),
             plain_s=self.plain_s,
-            token_s=self.token_s,
-            round_trip_s=self.round_trip_s + shared * self.token_s / 2,
-            late_s=self._late_s,
+            token_s=token_s,
+            round_trip_s=self.round_trip_s + shared * token_s / 2,
+            late_s=self._late_s(step_s),
             others=batch - 1.0,
-            others_price=price * (batch - 1.0) / batch,
+            others_price=price * shared,
         )
 
-    @property
-    def _late_s(self) -> float:
-        """A round that misses the step of its batch waits for the next one. Measured only where it
-        is more: once a batch has fallen apart, nobody is late."""
-        apart = (1.0 - 1.0 / max(1.0, self.batch_size)) * self._step.value(0.0)
-        return max(apart, self._late_queue.value(0.0) - self._queue.value(0.0))
+    def round(self, facts: RoundFacts, *, draft_works: bool) -> None:
+        """A round was decided. One that read the prefix again says nothing of others.
 
-    def round(self, facts: RoundFacts) -> None:
-        """A round was decided. One that read the prefix again says nothing of others."""
+        `draft_works`: some draft may have been at work meanwhile.
+        """
         if facts.replayed:
             return
         self._batch.add(max(1, facts.batch_size))
         self._output.add(facts.output)
         if math.isfinite(facts.price):
             self._price.add(max(0.0, facts.price))
-        self._step.add(max(SHORTEST_S, facts.model_s - self.row_s * facts.drafted))
+        self._drafted.add(facts.drafted)
+        rows_s = self._row_s(self.steps.seconds(draft_works=draft_works)) * facts.drafted
+        if draft_works:
+            rows_s += self._others_rows_s(draft_works=True)
+        self.steps.add(
+            max(SHORTEST_S, facts.model_s - rows_s),
+            batch_size=max(1, facts.batch_size),
+            draft_works=draft_works,
+        )
         if facts.in_run:
             if facts.model_s > 0.0:
                 self._plain_over_model.add(facts.verify_s / facts.model_s)
@@ -132,12 +128,34 @@ class PoolTimes:
         late = facts.wait_s > SOON * facts.model_s
         (self._late_queue if late else self._queue).add(facts.queue_s)
 
-    def drafted(self, facts: DraftFacts) -> None:
-        """A proposal came."""
+    def drafted(self, facts: DraftFacts, *, ahead: bool) -> None:
+        """A proposal came. `ahead`: the target may have been at work meanwhile."""
         if facts.steps:
-            self._token.add((facts.model_s + facts.queue_s) / facts.steps)
+            self._tokens[ahead].add((facts.model_s + facts.queue_s) / facts.steps)
             self._draft_row.add(
                 amount=facts.tokens / facts.steps, value=facts.model_s / facts.steps
             )
         if facts.round_trip_s is not None:
             self._round_trips.append(max(0.0, facts.round_trip_s))
+
+    def _row_s(self, step_s: float) -> float:
+        """What a draft token adds to a verification."""
+        price = self._price.value(0.0)
+        if price <= 0.0:
+            return ASSUMED_ROW * step_s
+        return price * step_s / (self.batch_size * max(1.0, self._output.value(1.0)))
+
+    def _others_rows_s(self, *, draft_works: bool) -> float:
+        """What the draft tokens of the others add to a step."""
+        row_s = self._row_s(self.steps.seconds(draft_works=draft_works))
+        return row_s * (self.batch_size - 1.0) * self._drafted.value(0.0)
+
+    def _step_s(self, *, ahead: bool) -> float:
+        """A step of this load without own draft tokens."""
+        return self.steps.seconds(draft_works=ahead) + self._others_rows_s(draft_works=ahead)
+
+    def _late_s(self, step_s: float) -> float:
+        """A round that misses the step of its batch waits for the next one. Measured only where it
+        is more: once a batch has fallen apart, nobody is late."""
+        apart = (1.0 - 1.0 / self.batch_size) * step_s
+        return max(apart, self._late_queue.value(0.0) - self._queue.value(0.0))
