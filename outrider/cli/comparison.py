@@ -107,9 +107,7 @@ class Comparer:
             chat=chat_prompt(task.prompt, system=None),
             max_new_tokens=self._options.max_new_tokens,
             sampling=self._options.sampling.to_message(),
-            speculation=speculation_params(
-                mode=mode, draft_length=length
-            ),
+            speculation=speculation_params(mode=mode, draft_length=length),
         )
         token_ids: list[int] = []
         with closing(generate_chat(self._client, request, lambda: None)) as events:
