@@ -31,7 +31,8 @@ class Audit:
         return min(MOST, max(LEAST, factor))
 
     def add(self, *, earned: float, promised: float) -> None:
-        """A round: tokens that came, and those that were expected in its time."""
+        """A round: tokens that came, and those that were expected in its time, both shared among
+        those who were decided together."""
         if promised <= 0.0:
             return
         keep = max(0.0, 1.0 - promised / MEMORY)

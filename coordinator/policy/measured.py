@@ -33,7 +33,7 @@ RESTED = 1.5
 """A draft has rested during a round if it did so for this many times as long."""
 WEIGHT, MEMORY = 24.0, 40.0
 DROP, RISE, TOKENS, ROUNDS = 3.9, 6.0, 3, 6
-STUBBORN = 2.0
+STUBBORN = 3.0
 """Added to the threshold of a change for each recent turn."""
 EVERY, EARLY = 8, 4
 """Rounds between two looks at the figures, later on and in the beginning."""
@@ -123,7 +123,8 @@ class MeasuredPolicy:
 
     def drafted(self, facts: DraftFacts) -> None:
         """Learns from a proposal."""
-        self._measures.times.drafted(facts, ahead=self._plan.ahead > 0)
+        in_turn = self._plan.draft_length > 0 and not self._plan.ahead
+        self._measures.times.drafted(facts, ahead=not in_turn)
         self._waited_in_vain = False
 
     def foresaw(self, facts: ForesightFacts) -> None:
@@ -196,6 +197,8 @@ class MeasuredPolicy:
         measures.times.round(facts, draft_works=not rested)
         if rested:
             measures.quiet.seen(slowdown=measures.times.steps.slowdown)
+        else:
+            measures.quiet.worked()
 
     def _count_hits(self, facts: RoundFacts) -> None:
         """After a miss the next round tells whether a branch held the correction."""
@@ -208,11 +211,13 @@ class MeasuredPolicy:
     def _audit(self, facts: RoundFacts) -> None:
         """Holds what came against what was expected of the time it took."""
         kind = self._kind
-        elapsed_s = facts.wait_s + facts.verify_s
+        times = self._measures.times
         if self._standing.on and kind.standing.on and self._view is not None:
+            earned = facts.output - self._view.costs.others_price * facts.drafted
+            elapsed_s = facts.wait_s + facts.verify_s
             kind.audit.add(
-                earned=facts.output - self._view.costs.others_price * facts.drafted,
-                promised=kind.promised * elapsed_s / self._measures.times.plain_s,
+                earned=earned / times.batch_size,
+                promised=kind.promised * elapsed_s / times.plain_s / times.batch_size,
             )
 
     def _look(self) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from coordinator.draft_plan import DraftFacts, DraftPlan
 from outrider.testing.simulated.chain import HITS, Chain
 from outrider.testing.simulated.clock import Process, Signal, VirtualClock, Wait
+from outrider.testing.simulated.machine import Machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ class SimulatedDraft:
     row_s: float = 0.0001
     round_trip_s: float = 0.0
     message_s: float = 0.0003
+    machine: Machine = field(default_factory=Machine)
     _works: list[Work] = field(default_factory=list)
     _came: Signal = field(default_factory=Signal)
 
@@ -130,8 +132,10 @@ class SimulatedDraft:
             for work in active:
                 work.queue_s += self.clock.now - work.since
             chains = [(work, work.chain) for work in active]
-            step_s = self.step_s + self.row_s * (sum(work.rows for work in active) - 1)
-            yield Wait(step_s)
+            rows = sum(work.rows for work in active)
+            with self.machine.using() as slowdown:
+                step_s = slowdown * (self.step_s + self.row_s * (rows - 1))
+                yield Wait(step_s)
             for work, chain in chains:
                 if chain is not None and work.chain is chain:
                     self._step(work, chain, step_s)

@@ -151,15 +151,10 @@ class SimulatedGeneration:
 
     def _commit(self, plan: DraftPlan) -> None:
         now = self._clock.now
-        following = self._tree is not None
-        if not following:
-            self._expected = (
-                now
-                + self._round_trip_s
-                + max(1, plan.together or plan.draft_length) * self._token_s
-            )
-        elif math.isinf(self._expected):
-            self._expected = now + self._round_trip_s + self._token_s
+        together = plan.together or plan.draft_length
+        missing = max(1, together - self.depth)
+        if self._tree is None or math.isinf(self._expected):
+            self._expected = now + self._round_trip_s + missing * self._token_s
         self._asked_until = self._committed + plan.draft_length + plan.ahead
         self._draft.commit(self._work, self._committed, plan)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from outrider.testing.simulated.clock import Process, Signal, VirtualClock, Wait
+from outrider.testing.simulated.machine import Machine
 
 GATHERED_SHARE = 0.25
 PRICE_STEP = 0.05
@@ -44,6 +45,7 @@ class SimulatedTarget:
     base_s: float = 0.040
     row_s: float = 0.0004
     hop_s: float = 0.0015
+    machine: Machine = field(default_factory=Machine)
     chance: Random = field(default_factory=lambda: Random(1))
     _waiting: list[Job] = field(default_factory=list)
     _came: Signal = field(default_factory=Signal)
@@ -82,10 +84,11 @@ class SimulatedTarget:
             while not self._waiting:
                 yield Wait(signal=self._came)
             batch, self._waiting = self._waiting, []
-            rows = sum(job.rows for job in batch)
-            step_s = self.base_s + self.row_s * rows
             started = self.clock.now
-            yield Wait(step_s)
+            rows = sum(job.rows for job in batch)
+            with self.machine.using() as slowdown:
+                step_s = slowdown * (self.base_s + self.row_s * rows)
+                yield Wait(step_s)
             outputs = [job.judge() for job in batch]
             self._learn(sum(outputs), step_s)
             for job in batch:

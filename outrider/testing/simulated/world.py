@@ -9,6 +9,7 @@ from random import Random
 from outrider.testing.simulated.clock import Process, VirtualClock, Wait
 from outrider.testing.simulated.draft import SimulatedDraft
 from outrider.testing.simulated.loop import Policy, SimulatedGeneration, Tally
+from outrider.testing.simulated.machine import Machine
 from outrider.testing.simulated.target import SimulatedTarget
 
 
@@ -27,6 +28,8 @@ class Scene:
     hop_s: float = 0.0015
     draft_s: float = 0.004
     draft_row_s: float = 0.0001
+    slowdown: float = 1.0
+    """How much longer a step of either model takes that begins while the other is at work."""
     length: int = 128
     """Output tokens of each generation."""
     seconds: float = 20.0
@@ -62,9 +65,12 @@ class World:
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
         self.clock = VirtualClock()
-        self.target = SimulatedTarget(self.clock, scene.target_s, scene.target_row_s, scene.hop_s)
+        machine = Machine(scene.slowdown)
+        self.target = SimulatedTarget(
+            self.clock, scene.target_s, scene.target_row_s, scene.hop_s, machine
+        )
         self.draft = SimulatedDraft(
-            self.clock, scene.draft_s, scene.draft_row_s, scene.round_trip_s
+            self.clock, scene.draft_s, scene.draft_row_s, scene.round_trip_s, machine=machine
         )
         self.chance = Random(scene.seed)
         self._streams = 0

@@ -155,3 +155,20 @@ def test_64_users_together_come_near_the_best_common_length(row_s: float) -> Non
     )
     best = max(common, steady(lambda world: Alone))
     assert steady(lambda world: users(world, AUTO)) > 0.95 * best
+
+
+@pytest.mark.parametrize("acceptance", [0.1, 0.7])
+def test_models_that_slow_each_other_down_take_turns(acceptance: float) -> None:
+    scene = Scene(
+        acceptance=acceptance,
+        slowdown=2.3,
+        target_s=0.054,
+        draft_s=0.0145,
+        hop_s=0.0027,
+        seconds=60.0,
+    )
+    plain = rate(scene, Alone)
+    ratio = run(scene, AUTO).rate / plain
+    assert ratio >= LOWEST
+    if acceptance > 0.5:
+        assert ratio > 0.9 * best_synchronous(scene, (1, 2, 3)) / plain > 1.1
