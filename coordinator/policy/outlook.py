@@ -27,14 +27,15 @@ MOST_OTHERS = 8.0
 class Outlook:
     """The best way to speculate, by what is known now.
 
-    `factor`: what an expected token is worth by experience.
+    `going_on`: the draft works while the target does; else they take turns. `factor`: what an
+    expected token is worth by experience.
     """
 
     choice: Choice
     costs: Costs
     chances: Chances
     lengths: Sequence[int]
-    ahead_allowed: bool
+    going_on: bool
     factor: float = 1.0
     branches: int = 0
     branch_length: int = 0
@@ -82,7 +83,7 @@ class Outlook:
 
     def with_costs(self, costs: Costs) -> Outlook:
         """The best way at other costs."""
-        economics = Economics(costs, self.chances, ahead=self.ahead_allowed)
+        economics = Economics(costs, self.chances, ahead=self.going_on)
         return replace(self, costs=costs, choice=economics.best(self.lengths))
 
     def with_branches(self, most: int | None, *, hit_factor: float, draft_row: float) -> Outlook:
@@ -138,16 +139,16 @@ def outlook(
 
     def view(*, ahead: bool) -> Outlook:
         costs = measures.times.costs(ahead=ahead)
-        before = kept.choice if kept is not None and kept.ahead_allowed == ahead else None
+        before = kept.choice if kept is not None and kept.going_on == ahead else None
         choice = Economics(costs, chances, ahead=ahead).best(lengths, kept=before)
         return Outlook(choice, costs, chances, lengths, ahead, kind.audit.factor)
 
-    in_turns = view(ahead=False)
+    turns = view(ahead=False)
     if not terms.draft_ahead:
-        return in_turns
-    going_on = view(ahead=True).with_branches(
+        return turns
+    both = view(ahead=True).with_branches(
         terms.branches, hit_factor=kind.hits.factor, draft_row=measures.times.draft_row
     )
-    if kept is None or kept.ahead_allowed:
-        return in_turns if in_turns.rate > BETTER * going_on.rate else going_on
-    return going_on if going_on.rate > BETTER * in_turns.rate else in_turns
+    if kept is None or kept.going_on:
+        return turns if turns.rate > BETTER * both.rate else both
+    return both if both.rate > BETTER * turns.rate else turns

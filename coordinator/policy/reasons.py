@@ -8,16 +8,16 @@ from coordinator.policy.outlook import Outlook
 
 
 def reason_against(outlook: Outlook) -> str:
-    """Why it does not pay: the first thing without which it would, as a stable word."""
+    """Why it does not pay, as a stable word: what it would pay best without."""
     costs = outlook.costs
-    for word, other in (
-        ("ROUND_TRIP", replace(costs, round_trip_s=0.0)),
-        ("LOAD", replace(costs, others_price=0.0, row_s=0.0, late_s=0.0)),
-        ("DRAFT_TIME", replace(costs, token_s=0.0)),
-    ):
-        if outlook.with_costs(other).ratio > 1.0:
-            return word
-    return "ACCEPTANCE"
+    without = {
+        "ROUND_TRIP": replace(costs, round_trip_s=0.0),
+        "LOAD": replace(costs, others_price=0.0, row_s=0.0, late_s=0.0),
+        "DRAFT_TIME": replace(costs, token_s=0.0),
+    }
+    ratios = {word: outlook.with_costs(other).ratio for word, other in without.items()}
+    word = max(ratios, key=lambda one: ratios[one])
+    return word if ratios[word] > 1.0 else "ACCEPTANCE"
 
 
 def in_figures(outlook: Outlook) -> str:
