@@ -19,14 +19,15 @@ JUDGED = 4
 class Alone:
     """Plans for one generation; all generations of the pool share the times of probes.
 
-    Where bonuses are free a probe costs next to nothing: the draft drafts beside the target's run,
-    and a token that comes out the same would have been accepted. Elsewhere that says too little,
-    and some tokens are waited for and judged.
+    Drafting beside the target's run costs next to nothing, unless it slows that down. A token that
+    comes out the same would have been accepted; where bonuses are not free, that says too little,
+    and tokens that are waited for are judged, rarely or when more come out the same than before.
     """
 
     def __init__(self, terms: SpeculationTerms, measures: PoolMeasures) -> None:
         self._terms = terms
         self._probing = measures.probing
+        self._judging = measures.judging
         self._times = measures.times
         self.waits = False
         """The next round is to wait for its draft tokens; what is left of a run comes before."""
@@ -37,22 +38,22 @@ class Alone:
             return DraftPlan(min(room, JUDGED))
         times = self._times
         plain_s = times.plain_s
-        if self._probing.due_in_s > 0.0:
-            steps = int(self._probing.due_in_s / max(1e-3, plain_s))
-            return DraftPlan(0, run=max(SHORTEST_RUN, min(RUN, steps)))
         late = math.ceil(times.round_trip_s / max(1e-3, plain_s))
         ahead = min(room, late + TRIED)
         waiting_s, beside_s = self._prices(ahead)
-        if self._terms.bonus_free and beside_s <= waiting_s:
+        if self._judging.due_in_s <= 0.0 and (waiting_s < beside_s or not self._terms.bonus_free):
+            self.waits = True
+            self._judging.begin(cost_s=waiting_s)
+            return DraftPlan(min(room, JUDGED))
+        if self._probing.due_in_s <= 0.0:
             self._probing.begin(cost_s=beside_s)
             return DraftPlan(0, ahead=ahead, run=late + TRIED // 2)
-        self.waits = True
-        self._probing.begin(cost_s=waiting_s)
-        return DraftPlan(min(room, JUDGED))
+        due_in_s = min(self._probing.due_in_s, max(plain_s, self._judging.due_in_s))
+        steps = int(due_in_s / max(1e-3, plain_s))
+        return DraftPlan(0, run=max(SHORTEST_RUN, min(RUN, steps)))
 
     def _prices(self, ahead: int) -> tuple[float, float]:
-        """Seconds that a probe costs: by waiting for its tokens, or by drafting beside the run,
-        which slows that down where both share a machine."""
+        """Seconds that a probe costs: by waiting for its tokens, or by drafting beside the run."""
         times = self._times
         costs = times.costs(ahead=False)
         hop_s = costs.verify_s - costs.plain_s

@@ -77,7 +77,8 @@ class Experience:
         if not facts.drawn:
             return
         if not self._terms.bonus_free:
-            self._kind.match.compared(accepted=facts.matched)
+            if self._kind.match.compared(matched=facts.matched):
+                self._measures.judging.at_once()
             return
         stubborn = STUBBORN * standing.recent_changes
         self._notice(
@@ -90,7 +91,7 @@ class Experience:
         self.changed |= own
         self.compared = True
         if own or common:
-            self._measures.probing.hurry()
+            self._measures.look_again()
 
     def _time(self, facts: RoundFacts, plan: DraftPlan) -> None:
         """What it took, and whether a draft was at work meanwhile."""

@@ -162,7 +162,7 @@ class MeasuredPolicy:
         turned = self._standing.judge(view.ratio, burden=burden)
         if turned and not self._standing.on:
             self._word = "ACCEPTANCE" if self._experience.changed else reason_against(view)
-            self._measures.probing.hurry()
+            self._measures.look_again()
         elif turned:
             self._word = "PROBE"
         elif self._standing.on:

@@ -18,6 +18,7 @@ STATED_MATCH = 0.4
 """How often a token that the target chose by itself is assumed to be the draft's, where bonuses
 are not free."""
 WEIGHT, MEMORY, MATCH_MEMORY = 4.0, 300.0, 60.0
+MATCH_RISE, MATCH_ROUNDS, NEVER = 4.0, 8, 1e9
 DROP, RISE, TOKENS, ROUNDS = 9.0, 9.0, 6, 48
 
 
@@ -29,7 +30,11 @@ class KindMeasures:
             Acceptance(Assumed(), weight=WEIGHT, memory=MEMORY),
             ChangeWatch(drop=DROP, rise=RISE, tokens=TOKENS, rounds=ROUNDS),
         )
-        self.match = Acceptance(Assumed(STATED_MATCH), weight=WEIGHT, memory=MATCH_MEMORY)
+        self.match = Belief(
+            Acceptance(Assumed(STATED_MATCH), weight=WEIGHT, memory=MATCH_MEMORY),
+            ChangeWatch(drop=NEVER, rise=MATCH_RISE, tokens=2, rounds=MATCH_ROUNDS),
+        )
+        """Tokens that the target chose alone, against the draft's, where bonuses are not free."""
         self.audit = Audit(clock)
         self.hits = HitRate()
         self.standing = Standing(clock, on=True)
@@ -48,6 +53,9 @@ class PoolMeasures:
         self.clock = clock
         self.times = PoolTimes(clock)
         self.probing = Probing(clock)
+        """Of drafting beside a run."""
+        self.judging = Probing(clock)
+        """Of tokens that are waited for and judged."""
         self.quiet = Quiet(clock)
         self._draft_worked_at = float("-inf")
         self._kinds = {kind: KindMeasures(clock) for kind in (True, False)}
@@ -66,6 +74,11 @@ class PoolMeasures:
     def draft_rested(self, seconds: float) -> bool:
         """No draft has worked for so long; those who work tell so at each round."""
         return self.clock() - self._draft_worked_at > seconds
+
+    def look_again(self) -> None:
+        """Something has changed: what was given up may pay by now."""
+        self.probing.hurry()
+        self.judging.hurry()
 
     def of(self, *, bonus_free: bool) -> KindMeasures:
         """Those of one kind."""

@@ -29,6 +29,11 @@ class Probing:
         self._due_at = max(self._earliest, now + self._interval_s)
         self._interval_s = min(LONGEST_S, 2.0 * self._interval_s)
 
+    def at_once(self) -> None:
+        """There is a sign that it pays: probe now, whatever it costs."""
+        self._interval_s = SHORTEST_S
+        self._due_at = self._earliest = self._clock()
+
     def hurry(self) -> None:
         """Something has changed: probe again soon."""
         self._interval_s = SHORTEST_S

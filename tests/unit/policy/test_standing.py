@@ -73,6 +73,15 @@ def test_after_a_change_the_next_probe_comes_soon() -> None:
     assert probing.due_in_s == SHORTEST_S
 
 
+def test_a_sign_that_it_pays_is_followed_at_once() -> None:
+    clock = Clock()
+    probing = Probing(clock)
+    probing.begin(cost_s=1.0)
+    assert probing.due_in_s > 100.0
+    probing.at_once()
+    assert probing.due_in_s == 0.0
+
+
 def test_experience_counts_more_than_promises() -> None:
     clock = Clock()
     audit = Audit(clock)
