@@ -92,7 +92,9 @@ def test_one_trace_over_all_three_services(receiver: tuple[Receiver, str], tmp_p
                 tokens=generation_pb2.TokenPrompt(token_ids=[5, 6, 7]),
                 max_new_tokens=20,
                 sampling=common_pb2.SamplingParams(temperature=0, ignore_eos=True),
-                speculation=generation_pb2.SpeculationParams(draft_length=3),
+                speculation=generation_pb2.SpeculationParams(
+                    mode=generation_pb2.SPECULATION_MODE_ON, draft_length=3
+                ),
             )
             metadata = (("traceparent", f"00-{CALLER_TRACE}-{CALLER_SPAN}-01"),)
             *_, last = stub.Generate(request, metadata=metadata)

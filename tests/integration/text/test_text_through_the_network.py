@@ -116,7 +116,8 @@ async def test_a_chat_and_its_rendered_text_reach_both_models_as_the_same_ids() 
         for role, seen in prefixes.items()
     }
     message = generation_pb2.ChatMessage(role=generation_pb2.CHAT_ROLE_USER, content="hi 한")
-    fields = {"max_new_tokens": 4, "sampling": GREEDY}
+    always = generation_pb2.SpeculationParams(mode=generation_pb2.SPECULATION_MODE_ON)
+    fields = {"max_new_tokens": 16, "sampling": GREEDY, "speculation": always}
     prompts = [
         generation_pb2.GenerateRequest(
             chat=generation_pb2.ChatPrompt(messages=[message]), **fields
