@@ -30,12 +30,15 @@ class Alone:
         self._judging = measures.judging
         self._times = measures.times
         self.waits = False
-        """The next round is to wait for its draft tokens; what is left of a run comes before."""
+        """The round that was planned last is to wait for its draft tokens."""
+
+    def begin(self) -> DraftPlan:
+        """The first round of a generation, which never has draft tokens: a probe would be lost."""
+        return DraftPlan(0, run=SHORTEST_RUN)
 
     def plan(self, *, room: int) -> DraftPlan:
         """The next round."""
-        if self.waits:
-            return DraftPlan(min(room, JUDGED))
+        self.waits = False
         times = self._times
         plain_s = times.plain_s
         late = math.ceil(times.round_trip_s / max(1e-3, plain_s))

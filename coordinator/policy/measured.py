@@ -47,6 +47,7 @@ class MeasuredPolicy:
         self._log = ChangeLog()
         self._view: Outlook | None = None
         self._plan = DraftPlan(0)
+        self._begun = False
         self._rounds = 0
         self._look_at = 0
         self._word = "START" if terms.may_stop else "REQUEST"
@@ -60,6 +61,7 @@ class MeasuredPolicy:
     def plan(self, *, offset: int, room: int, draft_ready: bool, ready: int = 0) -> DraftPlan:
         """How to make the next round, by what is known now."""
         self._patience.begin_round()
+        first, self._begun = not self._begun, True
         if room < 1:
             return DraftPlan(0, run=RUN)
         if not draft_ready:
@@ -71,7 +73,7 @@ class MeasuredPolicy:
         usual = self._usual_length if self._standing.on else 0
         if usual != self._log.draft_length:
             self._log.note(offset=offset, draft_length=usual, reason=self._reason)
-        self._plan = self._choose(room=room, offset=offset, ready=ready)
+        self._plan = self._first(room) if first else self._choose(room=room, ready=ready)
         if self._plan.ahead:
             self._measures.draft_works()
         return self._plan
@@ -93,8 +95,6 @@ class MeasuredPolicy:
     def round(self, facts: RoundFacts) -> None:
         """Learns from a verdict."""
         self._rounds += 1
-        if not facts.in_run:
-            self._alone.waits = False
         self._experience.round(facts, self._plan, self._view, self._standing)
         self._look()
 
@@ -116,11 +116,18 @@ class MeasuredPolicy:
     def _reason(self) -> str:
         return f"{self._word}: {in_figures(self._view)}" if self._view else self._word
 
-    def _choose(self, *, room: int, offset: int, ready: int) -> DraftPlan:
+    def _first(self, room: int) -> DraftPlan:
+        """The target reads the prompt and gives a token; the draft may begin meanwhile."""
+        return self._speculate(room=room, ready=0) if self._standing.on else self._alone.begin()
+
+    def _choose(self, *, room: int, ready: int) -> DraftPlan:
         if not self._standing.on:
             return self._alone.plan(room=room)
-        if offset and self._measures.quiet.now():
+        if self._measures.quiet.now():
             return DraftPlan(0, run=QUIET_RUN)
+        return self._speculate(room=room, ready=ready)
+
+    def _speculate(self, *, room: int, ready: int) -> DraftPlan:
         view = self._view
         length = min(self._usual_length, room)
         if view is None:

@@ -149,6 +149,13 @@ class SimulatedGeneration:
         if (plan.draft_length or plan.ahead) and room > 0:
             self._commit(plan)
 
+    def _go_on(self, *, in_run: bool) -> None:
+        """Once draft tokens are wanted that stands until the run is over; the draft follows."""
+        if not in_run or not self._plan.draft_length:
+            self._choose()
+        elif self._length - self._committed > 1:
+            self._commit(self._plan)
+
     def _commit(self, plan: DraftPlan) -> None:
         now = self._clock.now
         together = plan.together or plan.draft_length
@@ -225,18 +232,19 @@ class SimulatedGeneration:
                 bonus=want_bonus,
             )
             self._count(facts)
-            if not first:
-                self._policy.round(facts)
-            since, in_run, first = self._clock.now, True, False
+            since, in_run = self._clock.now, True
             over = until <= self._committed
             if over or until - self._committed <= granted // 2:
-                self._choose()
+                self._go_on(in_run=not over)
                 if not over and not self._plan.draft_length:
                     granted = self._credit(self._plan)
                     longer = self._committed + 1 + granted
                     if longer > until:
                         job.further += longer - until
                         until = longer
+            if not first:
+                self._policy.round(facts)
+            first = False
             if over:
                 return
 
