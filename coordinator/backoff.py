@@ -21,10 +21,12 @@ class Backoff:
         return time.perf_counter() >= self._until
 
     def failed(self) -> None:
-        """Begins a pause."""
+        """Begins a pause. What fails during a pause began before it, and says nothing new."""
+        if not self.over:
+            return
         self._until = time.perf_counter() + self._pause_s
         self._pause_s = min(2 * self._pause_s, LONGEST_S)
 
     def succeeded(self) -> None:
-        """The next pause is short again."""
-        self._pause_s = FIRST_S
+        """The pause is over, and the next one is short again."""
+        self._pause_s, self._until = FIRST_S, 0.0
