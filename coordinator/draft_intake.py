@@ -12,6 +12,9 @@ from coordinator.policy import GenerationPolicy
 from coordinator.worker_time import WorkerTime
 from outrider.v1 import common_pb2
 
+MAX_TOKEN_BYTES = 4096
+"""More than any lawful token takes with its law: a round of them always fits into a message."""
+
 
 class DraftLaw(Enum):
     """What is kept of the laws that draft tokens come with."""
@@ -46,7 +49,7 @@ class DraftIntake:
         self.stale_proposals = 0
         """Proposals with tokens of which none could be used any more."""
         self.stale_tokens = 0
-        """Tokens that came too late or hung nowhere."""
+        """Tokens that came too late, hung nowhere or were too large."""
 
     def take(
         self,
@@ -65,7 +68,7 @@ class DraftIntake:
         for token in tokens:
             drawn = not token.guess
             self._law.put_on(token)
-            arrival = self._tree.add(token, until_length=until_length)
+            arrival = self._hang(token, until_length=until_length)
             kept += arrival is Arrival.KEPT
             self.stale_tokens += arrival in (Arrival.CAME_FALSE, Arrival.STALE)
             if drawn and arrival in (Arrival.CAME_TRUE, Arrival.CAME_FALSE):
@@ -85,6 +88,16 @@ class DraftIntake:
                     round_trip_s=round_trip_s,
                 )
             )
+
+    def refuse(self, tokens: Sequence[common_pb2.DraftToken]) -> None:
+        """Counts a proposal that is not looked at."""
+        self.stale_proposals += 1
+        self.stale_tokens += len(tokens)
+
+    def _hang(self, token: common_pb2.DraftToken, *, until_length: int) -> Arrival:
+        if token.ByteSize() > MAX_TOKEN_BYTES:
+            return Arrival.STALE
+        return self._tree.add(token, until_length=until_length)
 
 
 def forwards(tokens: Iterable[common_pb2.DraftToken]) -> int:

@@ -55,7 +55,8 @@ class AskedRounds:
         self._due_at = 0.0
         self._heard_at = 0.0
         self.overdue = False
-        """The next token was waited for in vain."""
+        """The next token was waited for in vain. That stands until a proposal comes, be it by
+        another stream: a draft that never answers is waited for once."""
 
     @property
     def any(self) -> bool:
@@ -117,4 +118,3 @@ class AskedRounds:
         """No answer comes any more."""
         for number in list(self._rounds):
             self.end(number)
-        self.overdue = False

@@ -15,7 +15,7 @@ from coordinator.draft_pace import DraftPace
 from coordinator.draft_plan import DraftPlan
 from coordinator.draft_rounds import AskedRound, AskedRounds
 from coordinator.draft_stream import DraftGoneError, DraftStream
-from coordinator.draft_tree import DraftTree
+from coordinator.draft_tree import MAX_NODES, DraftTree
 from coordinator.tracing import DraftTrace
 from coordinator.worker_time import WorkerTime
 from outrider.prefix import TokenPrefix
@@ -67,8 +67,7 @@ class DraftSession:
     @property
     def ready(self) -> bool:
         """There is a draft that may be asked."""
-        usable = self._stream is not None or self._backoff.over
-        return usable and self._peer() is not None
+        return (self._stream is not None or self._may_open) and self._peer() is not None
 
     @property
     def next_in_s(self) -> float:
@@ -86,16 +85,17 @@ class DraftSession:
         if self._stream is not None and self._asked.gone_quiet:
             self._stream.abandon()
             self._disconnect()
-        if self._stream is None and self._backoff.over:
+            self._pace.silence.failed()
+        if self._stream is None and self._may_open:
             self._open_stream()
         self._ask()
 
     async def arrival(self, timeout_s: float) -> bool:
         """Waits for the next proposal, or the stream's end; False when neither came in time."""
         self._asked.overdue = True
-        await self._bell.wait(timeout_s)
-        # Whatever came meanwhile has said so, be it in the moment in which the time was up.
-        return not self._asked.overdue
+        rung = await self._bell.wait(timeout_s)
+        # A proposal that came in the moment in which the time was up has said so.
+        return rung or not self._asked.overdue
 
     async def close(self) -> None:
         """Half-closes, so that the draft frees the state at once."""
@@ -103,6 +103,10 @@ class DraftSession:
         self._asked.clear()
         if stream is not None:
             await stream.close()
+
+    @property
+    def _may_open(self) -> bool:
+        return self._backoff.over and self._pace.silence.over
 
     def _ask(self) -> None:
         if self._stream is None:
@@ -162,6 +166,10 @@ class DraftSession:
         if proposal.handle.replica_id != self._replica_id:
             # A process that took the place of the paired one is not used before it is paired too.
             raise DraftGoneError
+        if len(proposal.tokens) > MAX_NODES:
+            # No tree could hold them, and reading them would keep everybody waiting.
+            self._intake.refuse(proposal.tokens)
+            raise DraftGoneError
         # Whatever it says, it has not worked longer than there was a stream.
         stream_s = time.perf_counter() - self._opened_at
         spent = WorkerTime.reported(proposal.timings).within(stream_s)
@@ -169,6 +177,7 @@ class DraftSession:
         if round_trip_s is not None:
             self._pace.travelled(round_trip_s)
         asked.trace.proposed(proposal)
+        depth = self._tree.depth
         self._intake.take(
             proposal.tokens, until_length=self._furthest, spent=spent, round_trip_s=round_trip_s
         )
@@ -177,8 +186,11 @@ class DraftSession:
         if proposal.done:
             self._asked.end(asked.number)
         self._kept_length = min(proposal.handle.length, asked.committed_length)
-        self._replays_in_a_row = 0
-        self._backoff.succeeded()
+        if self._tree.depth > depth:
+            # Tokens of use tell of a sound draft; answers without them may go on for ever.
+            self._replays_in_a_row = 0
+            self._backoff.succeeded()
+            self._pace.silence.succeeded()
         self._bell.ring()
 
     def _replay(self, asked: AskedRound, *, kept_length: int) -> None:

@@ -169,8 +169,11 @@ def lost(number: int, kept: int = 0) -> draft_pb2.DraftResponse:
 
 
 @asynccontextmanager
-async def session_under_test(law: DraftLaw = DraftLaw.REPORTED) -> AsyncIterator[Bench]:
+async def session_under_test(
+    law: DraftLaw = DraftLaw.REPORTED, *, pace: DraftPace | None = None
+) -> AsyncIterator[Bench]:
     """A session whose draft is the test."""
+    pace = pace or DraftPace()
     draft = TestedDraft()
     server = aio.server()
     draft_pb2_grpc.add_DraftServiceServicer_to_server(draft, server)
@@ -178,7 +181,7 @@ async def session_under_test(law: DraftLaw = DraftLaw.REPORTED) -> AsyncIterator
     await server.start()
     async with open_channel(f"127.0.0.1:{port}") as channel:
         prefix = TokenPrefix(PROMPT)
-        tree, policy, pace = DraftTree(prefix), ToldPolicy(DraftPlan(2)), DraftPace()
+        tree, policy = DraftTree(prefix), ToldPolicy(DraftPlan(2))
         intake = DraftIntake(tree, policy, law=law, pace=pace)
         session = DraftSession(
             lambda: Peer(channel, REPLICA),

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
+from types import SimpleNamespace
 
 import pytest
 
 from coordinator import backoff, draft_rounds, draft_session
-from coordinator.draft_intake import DraftLaw
+from coordinator.draft_intake import MAX_TOKEN_BYTES, DraftLaw
+from coordinator.draft_pace import DraftPace
 from coordinator.draft_plan import DraftPlan
+from coordinator.draft_tree import MAX_NODES
 from outrider.v1 import common_pb2, draft_pb2
 from tests.integration.draft_sessions import chain, lost, proposal, session_under_test
 
@@ -119,6 +123,31 @@ async def test_a_draft_that_never_keeps_state_is_given_up() -> None:
         assert bench.session.next_in_s == math.inf
 
 
+async def test_answers_without_tokens_between_losses_do_not_help() -> None:
+    async with session_under_test() as bench:
+        bench.session.commit(PLAN)
+        for number in range(1, draft_session.MAX_REPLAYS_IN_A_ROW + 2):
+            await bench.asked(number)
+            await bench.send(proposal(number, done=False), lost(number))
+        await bench.until(lambda: not bench.session.ready)
+    assert bench.session.replays == draft_session.MAX_REPLAYS_IN_A_ROW
+
+
+async def test_tokens_between_losses_show_that_state_is_kept() -> None:
+    losses = 3 * draft_session.MAX_REPLAYS_IN_A_ROW
+    async with session_under_test() as bench:
+        for number in range(1, 2 * losses, 2):
+            bench.session.commit(PLAN)
+            await bench.asked(number)
+            await bench.send(lost(number))
+            await bench.asked(number + 1)
+            await bench.send(proposal(number + 1, chain(number + 1, 10, first_name=number)))
+            await bench.until(lambda: bench.ids == [10])
+            bench.tree.advance([10])
+        assert bench.session.ready
+    assert bench.session.replays == losses
+
+
 async def test_tokens_of_another_process_are_not_used() -> None:
     async with session_under_test() as bench:
         bench.session.commit(PLAN)
@@ -149,46 +178,93 @@ async def test_a_stream_that_ends_is_opened_anew_after_a_pause() -> None:
 
 
 async def test_pauses_grow_until_tokens_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backoff, "FIRST_S", 0.01)
+    now = 100.0
+    monkeypatch.setattr(backoff, "time", SimpleNamespace(perf_counter=lambda: now))
+    pauses = []
     async with session_under_test() as bench:
-        pauses = []
-        for stream in range(1, 5):
-            await bench.until(lambda: bench.session.ready)
+        for token_ids in ((), (), (), (10,), ()):
             bench.session.commit(PLAN)
-            await bench.until(lambda: len(bench.draft.opens) == stream)  # noqa: B023
+            asked = await bench.asked(len(pauses) + 1)
+            await bench.send(proposal(asked.number, chain(asked.number, *token_ids)))
+            assert await bench.session.arrival(5.0)
             bench.draft.end()
             await bench.until(lambda: not bench.session.ready)
-            since = asyncio.get_running_loop().time()
-            await bench.until(lambda: bench.session.ready)
-            pauses.append(asyncio.get_running_loop().time() - since)
-    assert pauses[3] > 2 * pauses[1]
+            since = now
+            while not bench.session.ready:
+                now += backoff.FIRST_S / 2
+            pauses.append((now - since) / backoff.FIRST_S)
+    assert pauses == [1, 2, 4, 1, 2]
+
+
+def silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets more time pass, for those who listen, than a draft may be silent."""
+    passed_s = 10 * draft_rounds.LONGEST_SILENCE_S
+    clock = SimpleNamespace(perf_counter=lambda: time.perf_counter() + passed_s)
+    monkeypatch.setattr(draft_rounds, "time", clock)
 
 
 async def test_a_draft_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(draft_rounds, "LONGEST_SILENCE_S", 0.05)
     async with session_under_test() as bench:
         bench.session.commit(PLAN)
         await bench.asked(1)
         bench.session.commit(PLAN)
         assert bench.session.ready
-        await asyncio.sleep(0.06)
+        silence(monkeypatch)
         bench.session.commit(PLAN)
         assert not bench.session.ready
 
 
 async def test_progress_is_a_sign_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(draft_rounds, "LONGEST_SILENCE_S", 0.05)
     async with session_under_test() as bench:
         bench.session.commit(PLAN)
         await bench.asked(1)
-        alive = draft_pb2.DraftResponse(
-            round_number=1, progress=common_pb2.Progress(elapsed_ms=1000)
+        silence(monkeypatch)
+        assert bench.session._asked.gone_quiet
+        await bench.send(
+            draft_pb2.DraftResponse(round_number=1, progress=common_pb2.Progress(elapsed_ms=1000))
         )
-        for _ in range(10):
-            await bench.send(alive)
-            await asyncio.sleep(0.01)
+        await bench.until(lambda: not bench.session._asked.gone_quiet)
         bench.session.commit(PLAN)
+        await bench.asked(2)
         assert bench.session.ready
+    assert len(bench.draft.opens) == 1
+
+
+async def test_a_draft_that_never_answers_is_waited_for_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(backoff, "FIRST_S", 0.01)
+    async with session_under_test() as bench:
+        bench.session.commit(PLAN)
+        assert not await bench.session.arrival(0.01)
+        with monkeypatch.context() as later:
+            silence(later)
+            bench.session.commit(PLAN)
+        await bench.until(lambda: bench.session.ready)
+        bench.session.commit(PLAN)
+        await bench.until(lambda: len(bench.draft.opens) == 2)
+        assert bench.session.next_in_s == math.inf
+        asked = await bench.asked(2)
+        await bench.send(proposal(asked.number, chain(asked.number, 10), done=False))
+        await bench.until(lambda: bench.ids == [10])
+        assert bench.session.next_in_s < math.inf
+
+
+async def test_silence_is_known_to_all_that_use_the_draft(monkeypatch: pytest.MonkeyPatch) -> None:
+    pace = DraftPace()
+    async with session_under_test(pace=pace) as silent, session_under_test(pace=pace) as other:
+        silent.session.commit(PLAN)
+        await silent.asked(1)
+        assert other.session.ready
+        with monkeypatch.context() as later:
+            silence(later)
+            silent.session.commit(PLAN)
+        assert not other.session.ready
+        other.session.commit(PLAN)
+        await other.until(lambda: other.session.ready)
+        assert other.draft.opens == []
+        other.session.commit(PLAN)
+        await other.asked(1)
 
 
 async def test_after_a_wait_in_vain_nothing_is_expected_until_something_comes() -> None:
@@ -282,6 +358,27 @@ async def test_more_tokens_than_were_asked_for_are_not_kept() -> None:
         await bench.send(proposal(1, chain(1, *range(10, 30))))
         await bench.session.arrival(5.0)
         assert bench.ids == [10, 11, 12, 13, 14]
+
+
+async def test_a_message_that_no_tree_could_hold_ends_the_stream() -> None:
+    async with session_under_test() as bench:
+        bench.session.commit(PLAN)
+        token = chain(1, 10)[0]
+        await bench.send(proposal(1, [token] * (MAX_NODES + 1)))
+        await bench.until(lambda: not bench.session.ready)
+    assert (bench.intake.stale_proposals, bench.intake.stale_tokens) == (1, MAX_NODES + 1)
+    assert bench.tree.size == 0
+    assert bench.policy.proposals == []
+
+
+async def test_a_token_with_a_giant_law_is_not_kept() -> None:
+    async with session_under_test() as bench:
+        bench.session.commit(PLAN)
+        tokens = chain(1, 10, 11)
+        tokens[1].distribution.weights.extend([1] * MAX_TOKEN_BYTES)
+        await bench.send(proposal(1, tokens))
+        await bench.until(lambda: bench.intake.stale_tokens == 1)
+        assert bench.ids == [10]
 
 
 @pytest.mark.parametrize(
