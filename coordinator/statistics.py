@@ -42,6 +42,7 @@ class SpeculationStatistics:
     foreseen_rounds: int = 0
     dropped_tokens: int = 0
     draft_wait_ms: float = 0.0
+    draft_queue_ms: float = 0.0
     draft_on_path_ms: float = 0.0
     """The part of draft_ms that rounds waited for; the rest was hidden behind verification."""
 
@@ -79,6 +80,7 @@ class SpeculationStatistics:
         self.draft_wait_ms += wait_s * MS_PER_S
         self.verify_ms += target.model_s * MS_PER_S
         self.queue_ms += (target.queue_s + draft.queue_s) * MS_PER_S
+        self.draft_queue_ms += draft.queue_s * MS_PER_S
         self.draft_on_path_ms += draft.model_s * MS_PER_S
         known_ms = self.draft_on_path_ms + self.verify_ms + self.queue_ms
         self.hop_ms = max(0.0, self.decode_ms - known_ms)

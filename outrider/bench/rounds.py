@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from outrider.bench.observation import Observation
+from outrider.v1 import generation_pb2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +21,7 @@ class TimeShares:
     verify: float
     """The target's forward passes and sampling."""
     queue: float
-    """Waiting for a model that works for others."""
+    """Waiting for a model, target or draft, that works for others."""
     draft_wait: float
     """Waiting for draft tokens: their drafting and its hop, as far as nothing hides them."""
     hop: float
@@ -105,10 +106,6 @@ def rounds_of(observations: Iterable[Observation]) -> Rounds:
     stats = [one.stats for one in ended]
     later_tokens = sum(one.tokens - 1 for one in ended)
     later_ms = sum(one.decode_ms for one in stats)
-    verify_ms, queue_ms, wait_ms = (
-        sum(getattr(one, name) for one in stats)
-        for name in ("verify_ms", "queue_ms", "draft_wait_ms")
-    )
     return Rounds(
         later_rounds=sum(one.rounds - 1 for one in stats),
         later_tokens=later_tokens,
@@ -123,23 +120,28 @@ def rounds_of(observations: Iterable[Observation]) -> Rounds:
         foreseen_rounds=sum(one.foreseen_rounds for one in stats),
         dropped_tokens=sum(one.dropped_tokens for one in stats),
         draft_ms=sum(one.draft_ms for one in stats),
-        shares=_shares(
-            later_tokens, later_ms, verify_ms=verify_ms, queue_ms=queue_ms, wait_ms=wait_ms
-        ),
+        shares=_shares(stats, tokens=later_tokens, total_ms=later_ms),
         changes=dict(Counter(_word(change.reason) for one in stats for change in one.changes)),
     )
 
 
 def _shares(
-    tokens: int, total_ms: float, *, verify_ms: float, queue_ms: float, wait_ms: float
+    stats: Sequence[generation_pb2.SpeculationStats], *, tokens: int, total_ms: float
 ) -> TimeShares | None:
     if tokens <= 0:
         return None
+    verify_ms = sum(one.verify_ms for one in stats)
+    queue_ms = sum(one.queue_ms for one in stats)
+    # A round that waits in the draft's queue waits once.
+    wait_ms = sum(one.draft_wait_ms - one.draft_queue_ms for one in stats)
+    known_ms = verify_ms + queue_ms + wait_ms
+    # Workers measure by clocks of their own: together they took no longer than it took.
+    fit = min(1.0, total_ms / known_ms) if known_ms else 1.0
     return TimeShares(
-        verify=verify_ms / tokens,
-        queue=queue_ms / tokens,
-        draft_wait=wait_ms / tokens,
-        hop=max(0.0, total_ms - verify_ms - queue_ms - wait_ms) / tokens,
+        verify=fit * verify_ms / tokens,
+        queue=fit * queue_ms / tokens,
+        draft_wait=fit * wait_ms / tokens,
+        hop=max(0.0, total_ms - known_ms) / tokens,
     )
 
 

@@ -52,6 +52,7 @@ def test_times_are_split_without_remainder() -> None:
     assert message.verify_ms == pytest.approx(41.0)
     assert message.draft_wait_ms == pytest.approx(16.0)
     assert message.queue_ms == pytest.approx(2.5)
+    assert message.draft_queue_ms == pytest.approx(0.5)
     assert message.hop_ms == pytest.approx(1.5)
     assert message.decode_ms == pytest.approx(60.0)
 
