@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from draft_service.proposal import CandidateCut
+from outrider.engine.threads import configure_threads
 from outrider.rpc.ready import announce
 from outrider.rpc.server import stop_signal
 from outrider.settings.environment import environment_name
@@ -24,6 +25,8 @@ LONGEST_DRAFT = 32
 
 async def serve(role: str, step_time_s: float, row_time_s: float) -> None:
     """Serves until SIGTERM."""
+    # Rows of 64 ids are soon summed: threads would wait for each other longer than that takes.
+    configure_threads(1)
     stopping = stop_signal()
     make = emulated_target if role == "target" else emulated_draft
     plan = WorkerPlan(make(step_time_s=step_time_s, row_time_s=row_time_s))

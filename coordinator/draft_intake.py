@@ -64,7 +64,7 @@ class DraftIntake:
         `spent`: the draft's time for them. `round_trip_s` as in DraftFacts.
         """
         kept = 0
-        steps = forwards(tokens)
+        steps, rows = forwards(tokens), sum(not token.guess for token in tokens)
         for token in tokens:
             drawn = not token.guess
             self._law.put_on(token)
@@ -81,7 +81,7 @@ class DraftIntake:
             self._pace.drafted(steps=steps, seconds=spent.total_s)
             self._policy.drafted(
                 DraftFacts(
-                    tokens=len(tokens),
+                    tokens=rows,
                     steps=steps,
                     model_s=spent.model_s,
                     queue_s=spent.queue_s,

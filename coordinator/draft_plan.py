@@ -62,8 +62,8 @@ class RoundFacts:
 class DraftFacts:
     """What one proposal showed. Times in seconds.
 
-    `tokens` came, side branches included, over `steps` forwards of the draft, which reported
-    `model_s` for them and `queue_s` in its queue. `round_trip_s`: from sending the committed ids
+    `tokens` were drafted, side branches included but for the guesses they begin with, over `steps`
+    forwards of the draft, which reported `model_s` for them and `queue_s` in its queue. `round_trip_s`: from sending the committed ids
     to the arrival of the first tokens below them, the draft's own time taken off; None when the
     proposal did not have to wait for that.
     """

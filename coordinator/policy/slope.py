@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-STEP = 0.03
-TRUST = 1.0
+STEP = 0.01
+TRUST = 4.0
 """Variance of the input that counts as much as what is assumed."""
+OUTLIER = 2.0
+"""A value counts up to this many times the mean: one that took longer waited for something else."""
 
 
 class Slope:
@@ -28,6 +30,8 @@ class Slope:
     def add(self, *, amount: float, value: float) -> None:
         """A value that was seen with that much."""
         self._count += 1
+        if self._value:
+            value = min(value, OUTLIER * self._value)
         step = max(STEP, 1.0 / self._count)
         self._input += step * (amount - self._input)
         self._value += step * (value - self._value)
