@@ -20,9 +20,11 @@ class SpeculationFigures:
 
     @property
     def acceptance_by_position(self) -> list[float]:
-        """Entry i: share of drafted rounds in which draft token i was accepted, 0 to 1."""
-        rounds = self.stats.drafted_rounds
-        return [count / rounds for count in self.stats.accepted_per_position] if rounds else []
+        """Entry i: share of the rounds with a draft token at place i in which it was accepted."""
+        lengths = self.stats.rounds_by_draft_length
+        with_place = [sum(lengths[place + 1 :]) for place in range(len(lengths))]
+        pairs = zip(self.stats.accepted_per_position, with_place, strict=False)
+        return [count / rounds for count, rounds in pairs if rounds]
 
     @property
     def output_tokens(self) -> int:

@@ -57,14 +57,14 @@ def _generation_rows(
         ("corrections foreseen", stats.foreseen_rounds),
         ("rounds without their draft", stats.draft_missed_rounds),
         ("rounds with invalid drafts", stats.draft_invalid_rounds),
-        ("drafts that came too late", stats.stale_proposals),
+        ("proposals dropped whole", stats.stale_proposals),
         ("draft tokens dropped", stats.dropped_tokens),
         ("prefixes sent again", stats.replays),
     ):
         if count:
             yield what, str(count)
     for change in stats.changes:
-        yield f"from token {change.offset}", f"{change.draft_length} draft tokens: {change.reason}"
+        yield f"from token {change.offset}", f"draft length {change.draft_length}: {change.reason}"
     yield "seed", str(summary.seed)
     yield "repeats exactly with this seed", "yes" if summary.reproducible else "not promised"
     if summary.trace_id:
@@ -103,7 +103,7 @@ def _policy_rows(policy: generation_pb2.PolicyStatus) -> Iterator[tuple[str, str
     yield "draft round trip", f"{policy.draft_round_trip_ms:.2f} ms"
     yield "verification", f"{policy.verify_ms:.2f} ms and {policy.verify_row_ms:.2f} ms per token"
     yield "decoding alone", f"{policy.plain_step_ms:.2f} ms per token"
-    yield "turned off or on", f"{policy.switches} times"
+    yield "times turned off or on", str(policy.switches)
 
 
 def worker_table(state: generation_pb2.GenerationServiceGetStatusResponse) -> Table:

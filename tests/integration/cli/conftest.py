@@ -41,6 +41,7 @@ def summary(text: str = "") -> generation_pb2.GenerateResponse:
                 draft_tokens=8,
                 accepted_tokens=2,
                 accepted_per_position=[1, 1, 0, 0],
+                rounds_by_draft_length=[1, 0, 0, 0, 2],
                 mean_output_tokens_per_round=5 / 3,
                 decode_ms=200.0,
                 time_to_first_token_ms=80.0,
