@@ -78,7 +78,8 @@ def bench(
             for setting in parse_settings(draft_length)
         ]
     except ValueError as error:
-        raise typer.BadParameter(f"must be {error}", param_hint="--draft-length") from None
+        fault = f"must be {error}, got {draft_length!r}"
+        raise typer.BadParameter(fault, param_hint="--draft-length") from None
     trips = bench_lists.round_trips_ms(round_trip_ms)
     if seconds is None and requests is None:
         seconds = bench_options.DEFAULT_SECONDS

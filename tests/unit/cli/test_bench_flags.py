@@ -21,7 +21,7 @@ NOBODY = "127.0.0.1:9"
         ("--concurrency 0", "--concurrency"),
         ("--concurrency 1,,2", "--concurrency"),
         ("--concurrency 5000", "--concurrency"),
-        ("--draft-length many", "--draft-length"),
+        ("--draft-length 3,many", "got '3,many'"),
         ("--draft-length 0", "--draft-length"),
         ("--draft-branches 65", "--draft-branches"),
         ("--kind poems", "--kind"),
