@@ -10,6 +10,7 @@ from outrider.bench.break_even import BreakEven, break_even
 from outrider.bench.cell import Cell, Place
 from outrider.bench.setting import TARGET_ONLY
 from outrider.bench.statistics import FEWEST_SAMPLES, Estimate
+from outrider.cli.figures import signed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +88,7 @@ def _arithmetic(one: BreakEven) -> str:
         "hops": one.overhead.hop,
         "queues": one.overhead.queue,
     }
-    over = ", ".join(f"{what} {part:+.2f}" for what, part in parts.items())
+    over = ", ".join(f"{what} {signed(part)}" for what, part in parts.items())
     pays = one.speed > 1.0
     text = (
         f"A round brought {one.tokens_per_round:.2f} output tokens and took "

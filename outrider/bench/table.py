@@ -15,7 +15,7 @@ from outrider.bench.finding import Finding, at_once
 from outrider.bench.result import Result
 from outrider.bench.statistics import Estimate, Spread
 from outrider.bench.subject import Subject
-from outrider.cli.figures import NOTHING, number, percent, size
+from outrider.cli.figures import NOTHING, number, percent, signed, size
 
 COLUMNS = (
     "ms",
@@ -120,7 +120,7 @@ def _even_words(one: Finding) -> Iterator[str]:
     yield f"{even.round_steps:.2f}"
     over = even.overhead
     for part in (over.verify, over.draft_wait, over.hop, over.queue):
-        yield f"{part:+.2f}"
+        yield signed(part)
     yield f"{even.speed:.2f} ×"
     yield percent(even.needed_acceptance).replace(" ", "")
 

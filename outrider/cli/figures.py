@@ -17,6 +17,11 @@ def number(value: float | None, *, digits: int = 1) -> str:
     return NOTHING if value is None else f"{value:.{digits}f}"
 
 
+def signed(value: float, *, digits: int = 2) -> str:
+    """A rounded number with its sign; what rounds to nothing is +0."""
+    return f"{value:+z.{digits}f}".replace("-", "−")
+
+
 def size(count: int) -> str:
     """Bytes in the largest unit that leaves a whole one."""
     scaled, unit = float(count), 0

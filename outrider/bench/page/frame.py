@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from outrider.bench.page.axis import Axis
 from outrider.bench.page.canvas import Canvas
 
@@ -9,6 +11,8 @@ LEFT, RIGHT, TOP, BOTTOM = 44.0, 14.0, 12.0, 40.0
 MARK_GAP = 6.0
 WORDS_HEIGHT = 4.0
 """From the middle of a line of words to its base."""
+CHARACTER, ROW_GAP = 6.5, 12.0
+"""Width of a character, at most on average; and between the name of a row and its field."""
 
 
 def across(width: float) -> tuple[float, float]:
@@ -41,3 +45,8 @@ def name_below(canvas: Canvas, words: str, *, width: float, height: float) -> No
     """What the horizontal axis shows."""
     left, right = across(width)
     canvas.words(((left + right) / 2, height - 6.0), words, anchor="middle", look="mark")
+
+
+def room_for(names: Iterable[str]) -> float:
+    """What the names of rows need to the left of the field."""
+    return ROW_GAP + CHARACTER * max(map(len, names), default=0)

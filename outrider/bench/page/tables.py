@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import groupby
+from typing import Any
 
 from outrider.bench.cell import Cell
 from outrider.bench.finding import Finding, interval, where
 from outrider.bench.page.elements import facts, heading, paragraph, row, table, wide_row
 from outrider.bench.result import Result
 from outrider.bench.statistics import Spread
-from outrider.cli.figures import NOTHING, number, percent, size
+from outrider.cli.figures import NOTHING, number, percent, signed, size
 
 HEADINGS = (
     "",
@@ -46,11 +47,14 @@ DRAFT_HEADINGS = (
     "draft tokens in them",
     "were waiting",
     "correction foreseen",
-    "came too late",
+    "went without",
     "dropped tokens",
     "draft busy",
     "changes, by reason",
 )
+SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")
+"""What a benchmark may say of it, beside the rule of verification."""
+NO_RULE = "unspecified"
 
 
 def tables(result: Result) -> Iterator[str]:
@@ -92,8 +96,6 @@ def tables(result: Result) -> Iterator[str]:
 
 def terms(result: Result) -> Iterator[str]:
     """How it was measured."""
-    given = {name: value for name, value in result.terms.sampling.items() if value}
-    sampling = ", ".join(f"{name} {value}" for name, value in given.items())
     yield heading("How it was measured")
     yield paragraph(
         "In turns: each sends the same requests through every setting, one setting after the "
@@ -108,11 +110,18 @@ def terms(result: Result) -> Iterator[str]:
             ("coordinator", f"{result.subject.coordinator}, {result.subject.build_version}"),
             ("client", result.subject.client),
             ("prompts", result.terms.prompts),
-            ("sampling", sampling or "greedy"),
+            ("sampling", _sampling(result.terms.sampling)),
             ("most output tokens", str(result.terms.max_new_tokens)),
             ("requests", str(sum(one.requests for one in result.cells))),
         )
     )
+
+
+def _sampling(given: Mapping[str, Any]) -> str:
+    """What requests said of their sampling."""
+    said = [f"{name} {given[name]}" for name in SAMPLING if given.get(name) is not None]
+    rule = given.get("verification", NO_RULE)
+    return ", ".join([*said, f"verification {'auto' if rule == NO_RULE else rule}"])
 
 
 def _figure_rows(result: Result) -> Iterator[str]:
@@ -150,7 +159,7 @@ def _even_row(finding: Finding) -> str:
             name,
             number(even.tokens_per_round, digits=2),
             f"{even.round_steps:.2f} steps",
-            *(f"{part:+.2f}" for part in parts),
+            *(signed(part) for part in parts),
             f"{even.speed:.2f} ×",
             percent(even.acceptance),
             percent(even.needed_acceptance),

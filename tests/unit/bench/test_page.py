@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -85,6 +86,19 @@ def test_the_page_is_well_formed_and_loads_nothing(whole: Result) -> None:
     assert "nan" not in page
     assert "prefers-color-scheme: dark" in page
     assert "@media print" in page
+
+
+def test_the_names_of_rows_fit_beside_their_field(whole: Result) -> None:
+    """At 6 units a character, which is what common fonts take at most in such words."""
+    rows = re.findall(
+        r'<text x="([0-9.]+)" y="[0-9.]+" text-anchor="end" class="">([^<]+)<', html_report(whole)
+    )
+    assert len(rows) == 2 * 2 * 2 + 2 * 2 * 3
+    assert all(float(right) >= 6.0 * len(name) for right, name in rows)
+
+
+def test_it_says_how_requests_were_sampled(whole: Result) -> None:
+    assert "<td>temperature 0.0, verification auto</td>" in html_report(whole)
 
 
 def test_names_from_outside_are_escaped(whole: Result) -> None:
