@@ -13,8 +13,9 @@ class DraftPlan:
     without being asked for each. `ahead`: how many tokens the draft goes on beyond them; with
     `draft_length` 0 it may draft all the same, to see whether it would have been right. Where both
     are 0 the draft is left alone. `together`: the first so many tokens come in one message, those
-    after them one by one; 0: all that are to be verified. `branches`: most side branches, each of
-    `branch_length` tokens. `acceptance`: what the draft chooses places for branches by. `reason`: a
+    after them one by one; 0: all that are to be verified. `branches`: most side branches that grow
+    at a time, each of `branch_length` tokens. `acceptance`: what the draft chooses places for them
+    by. `reason`: a
     stable word, then figures.
     """
 
@@ -63,9 +64,9 @@ class DraftFacts:
     """What one proposal showed. Times in seconds.
 
     `tokens` were drafted, side branches included but for the guesses they begin with, over `steps`
-    forwards of the draft, which reported `model_s` for them and `queue_s` in its queue. `round_trip_s`: from sending the committed ids
-    to the arrival of the first tokens below them, the draft's own time taken off; None when the
-    proposal did not have to wait for that.
+    forwards of the draft, which reported `model_s` for them and `queue_s` in its queue.
+    `round_trip_s`: from sending the committed ids to the arrival of the first tokens below them,
+    the draft's own time taken off; None when the proposal did not have to wait for that.
     """
 
     tokens: int

@@ -56,8 +56,7 @@ class DraftSession:
         self._number = 0
         self._kept_length = 0
         self._plan = DraftPlan(0)
-        self._proposal_until = self._together_until = 0
-        self._draft_until = self._furthest = 0
+        self._together_until = self._draft_until = self._furthest = 0
         self._replays_in_a_row = 0
         self._bell = Bell()
         self._backoff = Backoff()
@@ -78,7 +77,6 @@ class DraftSession:
         """Tells the draft all that is committed by now, and how far to draft below it."""
         self._plan = plan
         length = len(self._prefix)
-        self._proposal_until = length + plan.draft_length
         self._together_until = length + (plan.together or plan.draft_length)
         self._draft_until = length + plan.draft_length + plan.ahead
         self._furthest = max(self._furthest, self._draft_until)
@@ -131,7 +129,6 @@ class DraftSession:
                 prefix_digest=self._prefix.digest(base_length),
                 committed_token_ids=self._prefix.token_ids[base_length:],
                 draft_until_length=self._draft_until,
-                proposal_until_length=self._proposal_until if self._proposal_until > length else 0,
                 together_until_length=self._together_until if self._together_until > length else 0,
                 branches=self._plan.branches,
                 branch_length=self._plan.branch_length,

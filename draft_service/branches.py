@@ -49,12 +49,17 @@ class Branches:
         return [branch.rider for branch in self._growing]
 
     def open(self, chain: KvSequence, places: Sequence[Place], *, first: int, reach: Reach) -> None:
-        """Begins those that are most likely to be needed.
+        """Begins those that are most likely to be needed, as many as may grow beside the others.
 
-        `places`: of the chain's tokens that are proposed, `first` the position of the first one.
+        `places`: of the chain's tokens that are not decided, `first` the position of the first one.
         The chain has state of all ids before the last of them.
         """
-        chosen = likeliest(places, count=reach.branches, acceptance=reach.acceptance)
+        chosen = likeliest(
+            places,
+            free=reach.branches - len(self._growing),
+            branches=reach.branches,
+            acceptance=reach.acceptance,
+        )
         for place, token_id in chosen:
             position = first + place
             places[place].guesses.add(token_id)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import structlog
 import torch
 
-from draft_service.branch_choice import Place
+from draft_service.branch_choice import MOST_BESIDE, Place
 from draft_service.branches import Branches
 from draft_service.draft_job import DraftJob, DraftResult, TreeTokens
 from draft_service.orders import Orders, taking_orders
@@ -21,9 +21,6 @@ from outrider.engine.work import Answer, Recalled, Together, Work
 
 Reading = Generator[Chunk | Together, torch.Tensor, None]
 Answering = Generator[Chunk | Together | Answer[DraftResult], torch.Tensor, None]
-
-MOST_ALTERNATIVES = 16
-"""More beside one token come true too seldom to be drafted on from."""
 
 log = structlog.get_logger(__name__)
 
@@ -85,7 +82,6 @@ class Drafting:
         self._last = len(job.known) - 1 if job.known else None
         self._tokens = TreeTokens(known=len(job.known))
         self._branches = Branches(self._tokens, context_length=model.context_length)
-        self._branched_for: Reach | None = None
         self._committed_digest: int | None = None
         sequence.seal(self._first)
 
@@ -137,7 +133,7 @@ class Drafting:
         tokens = self._proposer.tokens(
             [logits for logits, _ in read],
             [prefix for _, prefix in read],
-            alternatives=min(reach.branches, MOST_ALTERNATIVES),
+            alternatives=min(reach.branches, MOST_BESIDE),
         )
         if grows:
             self._extend(tokens.pop(0))
@@ -161,17 +157,14 @@ class Drafting:
         self._length += 1
 
     def _branch_out(self, reach: Reach) -> None:
-        """Begins a round's side branches, once all is drawn that it proposes."""
-        if reach is self._branched_for or self._length < reach.proposal_until:
-            return
-        self._branched_for = reach
-        start, end = reach.committed_length - self._first, reach.proposal_until - self._first
-        self._branches.open(
-            self._sequence,
-            self._places[start : max(start, end)],
-            first=reach.committed_length,
-            reach=reach,
-        )
+        """Begins side branches as the chain grows, once all is drawn that is waited for."""
+        if reach.branches and self._length >= reach.answered_from:
+            self._branches.open(
+                self._sequence,
+                self._places[max(0, reach.committed_length - self._first) :],
+                first=max(reach.committed_length, self._first),
+                reach=reach,
+            )
 
     @property
     def _stateless(self) -> int:

@@ -122,12 +122,6 @@ class DraftHandler(
                 f"at most {LONGEST_DRAFT} behind the committed length",
                 got=message.draft_until_length,
             )
-        if message.proposal_until_length > until:
-            raise InvalidRequest(
-                "round.proposal_until_length",
-                "at most draft_until_length",
-                got=message.proposal_until_length,
-            )
         if message.together_until_length > until:
             raise InvalidRequest(
                 "round.together_until_length",
@@ -151,7 +145,6 @@ class DraftHandler(
         return Reach(
             message.number,
             committed_length,
-            proposal_until=message.proposal_until_length or until,
             until=until,
             together_until=message.together_until_length,
             branches=message.branches,

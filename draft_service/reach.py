@@ -9,15 +9,14 @@ from dataclasses import dataclass
 class Reach:
     """Of the round with that number. Lengths in ids, prompt included.
 
-    Tokens below `together_until`, or `proposal_until` where that is 0, are given together, those
-    from there on with each forward; nothing is drafted from `until` on. `branches`: most side
-    branches beside the tokens below `proposal_until`, each with `branch_length` tokens below its
-    first; `acceptance` says where they are likely to be needed, 0 if that is not known.
+    Tokens below `together_until`, or `until` where that is 0, are given together, those from there
+    on with each forward; nothing is drafted from `until` on. `branches`: most side branches that
+    grow at a time, each with `branch_length` tokens below its first; `acceptance` says where they
+    are likely to be needed, 0 if that is not known.
     """
 
     number: int
     committed_length: int
-    proposal_until: int
     until: int
     together_until: int = 0
     branches: int = 0
@@ -27,4 +26,4 @@ class Reach:
     @property
     def answered_from(self) -> int:
         """The first answer has all tokens below that length."""
-        return self.together_until or self.proposal_until
+        return self.together_until or self.until

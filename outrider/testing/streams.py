@@ -99,15 +99,13 @@ def draft_round(
     *,
     base: int = 0,
     until: int = 0,
-    proposal: int = 0,
     together: int = 0,
     branches: int = 0,
     branch_length: int = 0,
 ) -> draft_pb2.DraftRequest:
     """A Round whose committed sequence is `token_ids`, the first `base` of them as state.
 
-    `proposal`: the length up to which tokens may be verified; `together`: up to which they come in
-    one message, 0 for all of those.
+    `together`: the length up to which tokens come in one message, 0: `until`.
     """
     return draft_pb2.DraftRequest(
         round=draft_pb2.DraftRound(
@@ -116,7 +114,6 @@ def draft_round(
             prefix_digest=TokenPrefix(token_ids).digest(base),
             committed_token_ids=token_ids[base:],
             draft_until_length=until,
-            proposal_until_length=proposal,
             together_until_length=together,
             branches=branches,
             branch_length=branch_length,

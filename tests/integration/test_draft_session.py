@@ -25,8 +25,7 @@ async def test_a_commit_says_what_is_new_and_how_far_to_draft() -> None:
         bench.session.commit(DraftPlan(2, ahead=3, branches=4, branch_length=5, acceptance=0.5))
         asked = await bench.asked(1)
         assert (asked.base_length, list(asked.committed_token_ids)) == (0, [1, 2, 3])
-        assert (asked.proposal_until_length, asked.draft_until_length) == (5, 8)
-        assert asked.together_until_length == 5
+        assert (asked.together_until_length, asked.draft_until_length) == (5, 8)
         assert (asked.branches, asked.branch_length, asked.acceptance) == (4, 5, 0.5)
         await bench.send(proposal(1, chain(1, 10, 11), length=4))
         assert await bench.session.arrival(5.0)
@@ -36,7 +35,7 @@ async def test_a_commit_says_what_is_new_and_how_far_to_draft() -> None:
         assert (asked.number, asked.base_length) == (2, 3)
         assert list(asked.committed_token_ids) == [10, 12]
         assert asked.prefix_digest == bench.prefix.digest(3)
-        assert (asked.proposal_until_length, asked.draft_until_length) == (0, 8)
+        assert (asked.together_until_length, asked.draft_until_length) == (0, 8)
     assert len(bench.draft.opens) == 1
 
 
@@ -44,8 +43,7 @@ async def test_fewer_tokens_may_come_together_than_are_verified() -> None:
     async with session_under_test() as bench:
         bench.session.commit(DraftPlan(4, ahead=3, together=1))
         asked = await bench.asked(1)
-        assert (asked.proposal_until_length, asked.together_until_length) == (7, 4)
-        assert asked.draft_until_length == 10
+        assert (asked.together_until_length, asked.draft_until_length) == (4, 10)
 
 
 async def test_a_commit_waits_for_nothing_and_only_the_latest_is_written() -> None:
@@ -109,7 +107,7 @@ async def test_lost_state_is_sent_again_from_what_is_kept() -> None:
         asked = await bench.asked(3)
         assert (asked.number, asked.base_length) == (3, 2)
         assert list(asked.committed_token_ids) == [3, 10, 11]
-        assert (asked.proposal_until_length, asked.draft_until_length) == (7, 10)
+        assert (asked.together_until_length, asked.draft_until_length) == (7, 10)
         assert bench.session.replays == 1
 
 

@@ -194,7 +194,7 @@ def flush_when_confident(patch: Patch) -> None:
             yield from self._step(orders)
             newest = self._tokens._unanswered[-1].token if self._tokens else None
             confident = newest is not None and probability(newest) >= LEAST_LIKELY
-            if confident or (self._tokens and self._length >= orders.reach.proposal_until):
+            if confident or (self._tokens and self._length >= orders.reach.answered_from):
                 yield Answer(self._result(orders.reach))
 
     patch.setattr(draft_drafting.Drafting, "_draft", hasty)

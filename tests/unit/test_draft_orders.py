@@ -66,7 +66,7 @@ class Draft:
                 **{
                     "number": 1,
                     "committed_length": length,
-                    "proposal_until": length,
+                    "together_until": length,
                     "until": until,
                     **fields,
                 }
@@ -118,7 +118,7 @@ async def test_another_job_is_in_the_very_next_forward(drafting: Draft) -> None:
 
 async def test_the_last_of_several_jobs_is_taken_up(drafting: Draft) -> None:
     model = drafting.model
-    ticket = drafting.loop.submit(drafting.job(PROMPT, until=50, proposal_until=50))
+    ticket = drafting.loop.submit(drafting.job(PROMPT, until=50, together_until=50))
     await model.wait_until_running()
     for number, first in ((2, 1), (3, 5)):
         drafting.order(
@@ -132,7 +132,7 @@ async def test_the_last_of_several_jobs_is_taken_up(drafting: Draft) -> None:
 
 async def test_drafting_that_is_ended_gives_what_it_has(drafting: Draft) -> None:
     model = drafting.model
-    ticket = drafting.loop.submit(drafting.job(PROMPT, until=50, proposal_until=50))
+    ticket = drafting.loop.submit(drafting.job(PROMPT, until=50, together_until=50))
     await model.wait_until_running()
     model.let_run(1)
     await model.wait_until_running()
@@ -147,12 +147,12 @@ async def test_drafting_that_is_ended_gives_what_it_has(drafting: Draft) -> None
 
 async def test_gone_on_with_it_reads_nothing_again(drafting: Draft) -> None:
     model = drafting.model
-    answers = drafting.loop.submit(drafting.job(PROMPT, until=50, proposal_until=4)).answers()
+    answers = drafting.loop.submit(drafting.job(PROMPT, until=50, together_until=4)).answers()
     await model.wait_until_running()
     model.let_run(1)
     assert ids(await anext(answers)) == [4]
     await model.wait_until_running()
-    reach = Reach(2, committed_length=4, proposal_until=7, until=8)
+    reach = Reach(2, committed_length=4, together_until=7, until=8)
     drafting.order(GoOn(OWNER, reach))
     model.let_run()
     rest = [done async for done in answers]
@@ -175,7 +175,7 @@ async def test_orders_find_nobody_when_drafting_has_ended(drafting: Draft) -> No
 
 async def test_a_job_taken_up_may_find_its_state_lost(drafting: Draft) -> None:
     model = drafting.model
-    ticket = drafting.loop.submit(drafting.job(PROMPT, until=50, proposal_until=50))
+    ticket = drafting.loop.submit(drafting.job(PROMPT, until=50, together_until=50))
     await model.wait_until_running()
     drafting.order(TakeUp(replace(drafting.job([4, 5], until=9), base_length=9)))
     model.let_run()

@@ -10,6 +10,9 @@ from outrider.testing.simulated.chain import HITS, Chain
 from outrider.testing.simulated.clock import Process, Signal, VirtualClock, Wait
 from outrider.testing.simulated.machine import Machine
 
+SHARE_OF_PLACE, WORTH = 4, 0.1
+"""As the draft service chooses: see draft_service.branch_choice."""
+
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
@@ -28,13 +31,11 @@ class Work:
     chain: Chain | None = None
     committed: int = 0
     together_until: int = 0
-    verified_until: int = 0
     until: int = 0
     branches: int = 0
     branch_length: int = 0
     acceptance: float = 0.0
     growing: list[Chain] = field(default_factory=list)
-    branched: bool = False
     tokens: int = 0
     steps: int = 0
     model_s: float = 0.0
@@ -89,13 +90,10 @@ class SimulatedDraft:
     def _begin(self, work: Work, committed: int, plan: DraftPlan, sent: float) -> None:
         work.committed = committed
         work.together_until = committed + max(1, plan.together or plan.draft_length)
-        work.verified_until = committed + max(1, plan.draft_length)
         work.until = committed + plan.draft_length + plan.ahead
         work.branches, work.branch_length = plan.branches, plan.branch_length
         work.acceptance = plan.acceptance or 0.5
-        work.growing = []
-        work.branched = False
-        chain = work.chain
+        before = chain = work.chain
         while chain is not None:
             wrong = self._first_wrong(chain, committed)
             if wrong is None:
@@ -110,6 +108,7 @@ class SimulatedDraft:
                 chain.skip(place)
             chain.drawn += behind
             work.asked = sent
+        work.growing = [one for one in work.growing if chain is before and one.base > committed]
         work.chain = chain
         work.since = self.clock.now
         work.tokens = work.steps = 0
@@ -154,14 +153,7 @@ class SimulatedDraft:
         work.growing = [one for one in grown if one.drawn < work.branch_length]
         if work.at < work.together_until:
             return
-        if (
-            work.at >= work.verified_until
-            and not work.branched
-            and work.branches
-            and work.branch_length
-        ):
-            work.branched = True
-            work.growing = self._branch(work, chain)
+        self._branch_out(work, chain)
         facts = DraftFacts(
             tokens=work.tokens,
             steps=work.steps,
@@ -183,16 +175,22 @@ class SimulatedDraft:
         self.clock.later(self.round_trip_s / 2 + self.message_s, lambda: work.deliver(delivery))
 
     @staticmethod
-    def _branch(work: Work, chain: Chain) -> list[Chain]:
-        places = range(work.committed, work.verified_until)
-        ranked = sorted(
-            (
-                (work.acceptance ** (place - work.committed) * share, place, rank)
-                for place in places
-                for rank, share in enumerate(HITS)
-            ),
-            reverse=True,
+    def _branch_out(work: Work, chain: Chain) -> None:
+        """Begins the branches most likely to be needed, as many as may grow beside the others."""
+        free = work.branches - len(work.growing)
+        if free <= 0 or not work.branch_length:
+            return
+        beside = max(1, min(len(HITS), work.branches // SHARE_OF_PLACE))
+        first = max(chain.base, work.committed)
+        weighted = [
+            (work.acceptance ** (place - first) * share, place, rank)
+            for place in range(first, chain.base + chain.drawn)
+            for rank, share in enumerate(HITS[:beside])
+        ]
+        least = WORTH * max(weighted)[0] if weighted else 0.0
+        wanted = sorted(
+            (-weight, place, rank)
+            for weight, place, rank in weighted
+            if weight >= least and (place, rank) not in chain.branches
         )
-        best = [(place, rank) for _, place, rank in ranked[: work.branches]]
-        grown = [chain.branches.get(one) or chain.branch(*one) for one in best]
-        return [branch for branch in grown if branch.drawn < work.branch_length]
+        work.growing.extend(chain.branch(place, rank) for _, place, rank in wanted[:free])
