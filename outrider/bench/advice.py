@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from outrider.bench.cell import Cell
-from outrider.bench.finding import at_once
+from outrider.bench.finding import SELDOM, at_once, drafted_share
 from outrider.bench.setting import AUTO, TARGET_ONLY
 from outrider.bench.statistics import Estimate
 
@@ -61,6 +61,12 @@ def advise(round_trip_ms: float | None, cells: Sequence[Cell]) -> Advice:
         summary = (
             f"Too few turns to tell: {best} was {mean:.2f} × the target alone on average. "
             "Measure longer."
+        )
+        recommended = ""
+    elif best == AUTO and all(drafted_share(one) < SELDOM for one in cells if one.setting == AUTO):
+        summary = (
+            f"Drafts did not pay: {AUTO} let the target decode nearly alone, {mean:.2f} × on "
+            "average, within noise. Measure longer, or save the draft's memory."
         )
         recommended = ""
     else:

@@ -10,7 +10,10 @@ from outrider.bench.break_even import BreakEven, break_even
 from outrider.bench.cell import Cell, Place
 from outrider.bench.setting import TARGET_ONLY
 from outrider.bench.statistics import FEWEST_SAMPLES, Estimate
-from outrider.cli.figures import signed
+from outrider.cli.figures import percent, signed
+
+SELDOM = 0.05
+"""Where fewer rounds had draft tokens, the target decoded alone nearly always."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +61,11 @@ def interval(value: Estimate) -> str:
     return f"{value.median:.2f} × ({value.low:.2f} to {value.high:.2f})"
 
 
+def drafted_share(one: Cell) -> float:
+    """Of its rounds, those that had draft tokens; 0 to 1."""
+    return one.rounds.share_of_rounds(one.rounds.drafted_rounds) or 0.0
+
+
 def _finding(one: Cell, alone: Cell) -> Finding:
     assert one.versus is not None  # noqa: S101
     numbers = break_even(one, alone)
@@ -65,7 +73,7 @@ def _finding(one: Cell, alone: Cell) -> Finding:
         setting=one.setting,
         place=one.place,
         headline=f"{where(one.place)}, {one.setting}: {_worded(one.versus.speed)}",
-        arithmetic=_arithmetic(numbers) if numbers else "",
+        arithmetic=_arithmetic(numbers, drafted=drafted_share(one)) if numbers else "",
         break_even=numbers,
     )
 
@@ -81,7 +89,7 @@ def _worded(speed: Estimate) -> str:
     return f"no difference from the target alone that is more than noise, {interval(speed)}"
 
 
-def _arithmetic(one: BreakEven) -> str:
+def _arithmetic(one: BreakEven, *, drafted: float) -> str:
     parts = {
         "verifying more rows": one.overhead.verify,
         "waiting for the draft": one.overhead.draft_wait,
@@ -94,11 +102,14 @@ def _arithmetic(one: BreakEven) -> str:
         f"A round brought {one.tokens_per_round:.2f} output tokens and took "
         f"{one.round_steps:.2f} steps of the target alone ({one.round_ms:.1f} ms against "
         f"{one.step_ms:.1f} ms; {over}): {one.tokens_per_round:.2f} ÷ {one.round_steps:.2f} = "
-        f"{one.speed:.2f}. {'It pays' if pays else 'It would pay'} from "
+        f"{one.speed:.2f}."
+    )
+    if drafted < SELDOM:
+        return f"{text} Only {percent(drafted)} of the rounds had draft tokens."
+    text += (
+        f" {'It pays' if pays else 'It would pay'} from "
         f"{max(1.0, one.round_steps):.2f} tokens per round on"
     )
-    if one.acceptance is None:
-        return f"{text}; no draft token was judged."
     if one.needed_acceptance is None:
         return f"{text}, more than this many draft tokens can bring at any acceptance."
     return (

@@ -25,7 +25,8 @@ FIXED = Setting("k = 2", generation_pb2.SPECULATION_MODE_ON, 2)
         ({AUTO: (0.06, 2), FIXED: (0.05, 2)}, "k = 2", "OUTRIDER_DRAFT_LENGTH=2", "with k = 2"),
         ({AUTO: (0.0505, 2), FIXED: (0.05, 2)}, "auto", "DRAFT_LENGTH=auto", "with auto"),
         ({AUTO: (0.15, 2)}, "target only", "OUTRIDER_SPECULATION=off", "Do not speculate"),
-        ({AUTO: (0.05, 1)}, "", "", "cannot tell"),
+        ({AUTO: (0.1, 2)}, "", "", "cannot tell"),
+        ({AUTO: (0.05, 1)}, "", "", "Drafts did not pay: auto let the target decode nearly alone"),
     ],
 )
 def test_what_pays_is_recommended(
@@ -66,3 +67,8 @@ def test_findings_show_the_numbers(measured: Measured) -> None:
     assert "brought 2.00 output tokens and took 1.50 steps" in one.arithmetic
     assert "2.00 ÷ 1.50 = 1.33" in one.arithmetic
     assert "waiting for the draft +0.50" in one.arithmetic
+
+
+def test_rounds_without_drafts_need_no_acceptance(measured: Measured) -> None:
+    (one,) = findings(measured({AUTO: (0.05, 1)}, loads=(1,)).cells())
+    assert one.arithmetic.endswith("Only 0.0 % of the rounds had draft tokens.")
