@@ -15,8 +15,7 @@ class DraftPlan:
     are 0 the draft is left alone. `together`: the first so many tokens come in one message, those
     after them one by one; 0: all that are to be verified. `branches`: most side branches that grow
     at a time, each of `branch_length` tokens. `acceptance`: what the draft chooses places for them
-    by. `reason`: a
-    stable word, then figures.
+    by. `reason`: a stable word, then figures.
     """
 
     draft_length: int
