@@ -72,7 +72,8 @@ def acceptance_probability(p: float, law: DraftLaw, token_id: int) -> Fraction:
     if not isinstance(law, CutLaw):
         return Fraction(p)
     weight = law.weights[law.token_ids.index(token_id)]
-    return min(Fraction(1), Fraction(p) * sum(law.weights) / weight)
+    numerator, denominator = p.as_integer_ratio()
+    return min(Fraction(1), Fraction(numerator * sum(law.weights), denominator * weight))
 
 
 def accepts(word: int, probability: Fraction) -> bool:
@@ -90,12 +91,12 @@ def residual(target_probs: torch.Tensor, law: DraftLaw, token_id: int) -> torch.
 
     Where p equals q up to rounding nothing is left; p itself is returned then.
     """
-    left = target_probs.clone()
     if isinstance(law, CutLaw):
         places = torch.tensor(law.token_ids)
-        weights = torch.tensor(law.weights, dtype=torch.float64)
-        left[places] = (left[places] - weights / sum(law.weights)).clamp_(min=0.0)
+        draft_probs = torch.tensor(law.weights, dtype=torch.float64).div_(sum(law.weights))
+        left = target_probs.index_add(0, places, draft_probs, alpha=-1).clamp_(min=0.0)
     else:
+        left = target_probs.clone()
         left[token_id] = 0.0
     return left if bool(left.any()) else target_probs
 
@@ -115,6 +116,8 @@ def draw_from(mass: torch.Tensor, word: int) -> int:
 
 def _probs_of(target_probs: torch.Tensor, drafts: Sequence[ProposedToken]) -> list[float]:
     """p of each draft token in its own row."""
+    if not drafts:
+        return []
     rows = torch.arange(len(drafts), device=target_probs.device)
     token_ids = torch.tensor([draft.token_id for draft in drafts], device=target_probs.device)
     probs: list[float] = target_probs[rows, token_ids.long()].tolist()

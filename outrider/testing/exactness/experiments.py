@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -64,7 +65,7 @@ class FirstTwoTokens:
     def p_value(self, *, first: int, samples: int) -> float:
         """One sample is one generation."""
         size = self.pair.vocabulary_size
-        counts = torch.zeros(1, size * size, dtype=torch.float64)
+        counts = [0] * (size * size)
         for batch in _batches(first, samples):
             requests = [
                 Request(self.prompt_token_ids, self.options, seed, max_new_tokens=2)
@@ -73,8 +74,9 @@ class FirstTwoTokens:
             for rounds in self.decoder(requests):
                 output = chain.from_iterable(one.output_token_ids for one in rounds)
                 one, two = islice(output, 2)
-                counts[0, one * size + two] += 1
-        return fit_p_value(counts, self.expected().reshape(1, -1))
+                counts[one * size + two] += 1
+        seen = torch.tensor([counts], dtype=torch.float64)
+        return fit_p_value(seen, self.expected().reshape(1, -1))
 
     def expected(self) -> torch.Tensor:
         """[vocabulary, vocabulary]: the probability of each pair."""
@@ -115,7 +117,7 @@ class Transitions:
     def p_values(self, *, first: int, samples: int) -> dict[Place, float]:
         """The p-value at each place that occurred."""
         size = self.pair.vocabulary_size
-        counts: dict[Place, torch.Tensor] = {}
+        counts: defaultdict[Place, list[int]] = defaultdict(lambda: [0] * size**3)
         for request_seeds in self._seeds(first, samples):
             requests = [
                 Request(self.prompt_token_ids, self.options, seed, self.generation_length)
@@ -125,13 +127,12 @@ class Transitions:
                 a, b = self.prompt_token_ids[-2:]
                 output = chain.from_iterable(one.output_token_ids for one in rounds)
                 for c, place in zip(output, places(rounds), strict=True):
-                    if place not in counts:
-                        counts[place] = torch.zeros(size**3, dtype=torch.float64)
                     counts[place][(a * size + b) * size + c] += 1
                     a, b = b, c
         expected = self.expected().reshape(-1, size)
         return {
-            place: fit_p_value(seen.reshape(-1, size), expected) for place, seen in counts.items()
+            place: fit_p_value(torch.tensor(seen, dtype=torch.float64).reshape(-1, size), expected)
+            for place, seen in counts.items()
         }
 
     def expected(self) -> torch.Tensor:

@@ -69,6 +69,7 @@ class InProcessDecoder:
         """One generation after the other."""
         return map(self.decode, requests)
 
+    @torch.inference_mode()
     def decode(self, request: Request) -> Sequence[Round]:
         """Rounds until there are max_new_tokens or more; what is too much is cut off."""
         if request.options != self.options:
