@@ -94,13 +94,13 @@ def assert_near_ties_alone(found: Sequence[float]) -> None:
     assert all(margin < SMALL_MARGIN for margin in found)
 
 
-async def test_a_few_ways_of_one_prompt() -> None:
+async def test_two_ways_of_one_prompt() -> None:
     target = load("target")
     async with running_cluster(
         plan(target), plan(load("draft")), draft_round_trip_s=0.02
     ) as cluster:
-        ways = ["k 6", "k 3, branches", "auto"]
-        found = await differences(cluster, target, many_prompts(1), ways=ways, length=20)
+        ways = ["k 6", "k 3, branches"]
+        found = await differences(cluster, target, many_prompts(1), ways=ways, length=12)
     assert_near_ties_alone(found)
 
 

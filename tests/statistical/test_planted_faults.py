@@ -84,15 +84,18 @@ FAULTS = {
     "cut before an unlikely token": Fault(Peeking(PAIR, PLAIN, CUT)),
     "fresh draw after a mismatch": Fault(FreshAfterMismatch(PAIR, PLAIN, CUT)),
 }
-QUICK = Stages(alarm_samples=10_000, verdict_samples=20_000)
+QUICK_PAIRS = Stages(alarm_samples=3_000, verdict_samples=6_000)
+QUICK_TRANSITIONS = Stages(alarm_samples=10_000, verdict_samples=20_000)
+"""A pair of tokens tells more than one token of a long generation."""
 
 
-@pytest.mark.parametrize("law", [FirstTwoTokens, Transitions])
 @pytest.mark.parametrize(
-    "stages",
+    ("law", "stages"),
     [
-        pytest.param(QUICK, id="quick"),
-        pytest.param(Stages(), id="full", marks=pytest.mark.slow),
+        pytest.param(FirstTwoTokens, QUICK_PAIRS, id="quick-FirstTwoTokens"),
+        pytest.param(Transitions, QUICK_TRANSITIONS, id="quick-Transitions"),
+        pytest.param(FirstTwoTokens, Stages(), id="full-FirstTwoTokens", marks=pytest.mark.slow),
+        pytest.param(Transitions, Stages(), id="full-Transitions", marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.parametrize("name", FAULTS)

@@ -31,7 +31,7 @@ from tests.statistical.peeking_services import (
 )
 
 ALL_WAITED_FOR = (10.0,)
-QUICK = Stages(alarm_samples=1_500, verdict_samples=3_000)
+QUICK = Stages(alarm_samples=1_500, verdict_samples=2_000)
 THOROUGH = Stages(alarm_samples=10_000, verdict_samples=20_000)
 SOUND = Stages(alarm_samples=30_000, verdict_samples=100_000)
 

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from conftest import TinyFolders
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 def test_a_tiny_pair_near_and_far(tiny_folders: TinyFolders, tmp_path: Path) -> None:
     out = tmp_path / "result.json"
     flags = (
-        "--round-trip-ms 0,40 --draft-length 2 --concurrency 1,3 --requests 6 --max-new-tokens 9 "
+        "--round-trip-ms 0,40 --draft-length 2 --concurrency 2 --requests 2 --max-new-tokens 6 "
         "--temperature 0"
     )
     done = subprocess.run(
@@ -31,11 +33,13 @@ def test_a_tiny_pair_near_and_far(tiny_folders: TinyFolders, tmp_path: Path) -> 
     places = [
         (one["place"]["round_trip_ms"], one["place"]["concurrency"]) for one in facts["cells"]
     ]
-    assert places == [(trip, load) for trip in (0.0, 40.0) for load in (1, 1, 3, 3)]
+    assert places == [(0.0, 2), (0.0, 2), (40.0, 2), (40.0, 2)]
     for one in facts["cells"]:
         if one["versus"] is not None:
-            assert one["versus"]["equal_outputs"] == one["versus"]["outputs"] == 6
+            assert one["versus"]["equal_outputs"] == one["versus"]["outputs"] == 2
             assert one["rounds"]["draft_tokens"] > 0
+        shares = one["rounds"]["shares"]
+        assert sum(shares.values()) * (6 - 1) * 2 == pytest.approx(one["rounds"]["later_ms"])
     assert max(map(len, done.stdout.splitlines())) <= 120
     assert "Draft 40 ms away" in done.stdout
     assert "<svg" in out.with_suffix(".html").read_text()
