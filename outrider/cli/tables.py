@@ -44,8 +44,8 @@ def _generation_rows(
     yield "tokens per second", f"{number(figures.tokens_per_s)} after the first token"
     yield "time to first token", f"{stats.time_to_first_token_ms:.0f} ms"
     for what, total_ms in (
-        ("time in draft", stats.draft_ms),
-        ("waited for it", stats.draft_wait_ms),
+        ("draft at work", stats.draft_ms),
+        ("of that, waited for", stats.draft_wait_ms),
         ("time in verify", stats.verify_ms),
         ("time in hops", stats.hop_ms),
         ("time in queues", stats.queue_ms),
@@ -96,7 +96,8 @@ def policy_table(policy: generation_pb2.PolicyStatus) -> Table:
 
 
 def _policy_rows(policy: generation_pb2.PolicyStatus) -> Iterator[tuple[str, str]]:
-    yield "draft length", f"{policy.draft_length} ({policy.reason})"
+    # The figures behind the reason are those of that moment; the rows below are of now.
+    yield "draft length", f"{policy.draft_length} ({policy.reason.partition(':')[0]})"
     survival = "  ".join(percent(share) for share in policy.survival)
     yield "accepted up to place", survival or NOTHING
     yield "draft token", f"{policy.draft_token_ms:.2f} ms"
