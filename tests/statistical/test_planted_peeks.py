@@ -88,7 +88,7 @@ CASES = {
         let_the_last_draw_win, lambda: conditions(draft_length=(2, 4)), draw_twice, THOROUGH
     ),
     "the follower waited for": Case(wait_for_the_follower, dawdling, dawdle, THOROUGH),
-    "flushed when confident": Case(flush_when_confident, lambda: in_step(0.02), stages=THOROUGH),
+    "flushed when confident": Case(flush_when_confident, lambda: in_step(0.05), stages=THOROUGH),
 }
 
 
