@@ -234,6 +234,7 @@ async def test_a_draft_that_never_answers_is_waited_for_once(
     monkeypatch.setattr(backoff, "FIRST_S", 0.01)
     async with session_under_test() as bench:
         bench.session.commit(PLAN)
+        await bench.asked(1)
         assert not await bench.session.arrival(0.01)
         with monkeypatch.context() as later:
             silence(later)
