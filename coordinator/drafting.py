@@ -46,6 +46,8 @@ class Drafting:
         """Draft tokens would have been of use, but there is no draft to ask."""
         self.plan = DraftPlan(0)
         """How the next round is made."""
+        self._stands = False
+        """It was chosen while the target had still to give tokens, and waits for its turn."""
 
     def begin(self, *, offset: int) -> None:
         """Before the first round: lets the draft read the prompt, and go on if it may.
@@ -64,13 +66,15 @@ class Drafting:
         """After a verdict: chooses how the next round is made, and tells the draft at once.
 
         `in_run`: the target has still to give tokens that it was asked for. Once draft tokens are
-        wanted that choice stands until it has given them; the draft follows meanwhile.
+        wanted that choice stands until it has given them. The draft follows meanwhile, unless the
+        two are to take turns.
         """
-        if in_run and self.plan.draft_length:
+        if self._stands:
             self.plan = limited(self.plan, self._room())
         else:
             self._choose(offset=offset, room=self._room())
-        if self.plan.draft_length or self.plan.ahead:
+            self._stands = in_run and self.plan.draft_length > 0
+        if self.plan.ahead or (self.plan.draft_length and not in_run):
             self._session.commit(self.plan)
 
     @property
@@ -80,6 +84,7 @@ class Drafting:
 
     async def proposal(self) -> Proposal:
         """The draft tokens of the next round; waits for them as long as the policy says."""
+        self._stands = False
         if not self.plan.draft_length:
             return Proposal(missed=self.missing)
         reported = self._intake.time

@@ -106,6 +106,7 @@ class SimulatedGeneration:
         self._acceptance, self._chance, self._match = acceptance, chance, match
         self._committed = 0
         self._plan = DraftPlan(0)
+        self._stands = False
         self._tree: Chain | None = None
         self._work = draft.open(self._deliver, self._new_chain)
         self._arrival = Signal()
@@ -125,6 +126,8 @@ class SimulatedGeneration:
     def run(self) -> Process:
         """The whole generation."""
         self._choose()
+        if self._plan.draft_length or self._plan.ahead:
+            self._commit(self._plan)
         yield from self._round(0, 0.0)
         while self._committed < self._length:
             plan = self._plan
@@ -146,17 +149,19 @@ class SimulatedGeneration:
         )
         self._plan = plan
         self.plans.append(plan)
-        if (plan.draft_length or plan.ahead) and room > 0:
-            self._commit(plan)
 
     def _go_on(self, *, in_run: bool) -> None:
         """Once draft tokens are wanted that stands until the run is over; the draft follows."""
-        if not in_run or not self._plan.draft_length:
+        if not self._stands:
             self._choose()
-        elif self._length - self._committed > 1:
-            self._commit(self._plan)
+            self._stands = in_run and self._plan.draft_length > 0
+        plan = self._plan
+        if plan.ahead or (plan.draft_length and not in_run):
+            self._commit(plan)
 
     def _commit(self, plan: DraftPlan) -> None:
+        if self._length - self._committed <= 1:
+            return
         now = self._clock.now
         together = plan.together or plan.draft_length
         missing = max(1, together - self.depth)
@@ -166,7 +171,7 @@ class SimulatedGeneration:
         self._draft.commit(self._work, self._committed, plan)
 
     def _speculate(self, plan: DraftPlan) -> Process:
-        began = self._clock.now
+        began, self._stands = self._clock.now, False
         while self.depth < plan.draft_length:
             patience = self._policy.patience_s(
                 tokens=self.depth, next_in_s=max(0.0, self._expected - self._clock.now)
