@@ -10,6 +10,7 @@ from coordinator.policy.measures import PoolMeasures
 RUN = 64
 """Most tokens between two looks at the clock."""
 SHORTEST_RUN = 8
+SHORT_RUN = 2
 TRIED = 8
 """Tokens that are compared in a probe, beyond those that come too late."""
 JUDGED = 4
@@ -38,20 +39,26 @@ class Alone:
 
     def plan(self, *, room: int) -> DraftPlan:
         """The next round."""
-        self.waits = False
+        if self.waits:
+            # The verdict is heard of after this; a short run, and it is known whether to go on.
+            self.waits = False
+            return DraftPlan(0, run=SHORT_RUN)
         times = self._times
         plain_s = times.plain_s
         late = math.ceil(times.round_trip_s / max(1e-3, plain_s))
         ahead = min(room, late + TRIED)
         waiting_s, beside_s = self._prices(ahead)
-        if self._judging.due_in_s <= 0.0 and (waiting_s < beside_s or not self._terms.bonus_free):
+        judges = waiting_s < beside_s or not self._terms.bonus_free
+        if judges and self._judging.due_in_s <= 0.0:
             self.waits = True
             self._judging.begin(cost_s=waiting_s)
             return DraftPlan(min(room, JUDGED))
         if self._probing.due_in_s <= 0.0:
             self._probing.begin(cost_s=beside_s)
             return DraftPlan(0, ahead=ahead, run=late + TRIED // 2)
-        due_in_s = min(self._probing.due_in_s, max(plain_s, self._judging.due_in_s))
+        due_in_s = self._probing.due_in_s
+        if judges:
+            due_in_s = min(due_in_s, self._judging.due_in_s)
         steps = int(due_in_s / max(1e-3, plain_s))
         return DraftPlan(0, run=max(SHORTEST_RUN, min(RUN, steps)))
 

@@ -25,7 +25,7 @@ MOST_PLAIN = 8
 """Plain steps in a row that are considered after a miss."""
 PASSES = 2
 FIRSTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64)
-BETTER = 1.02
+BETTER = 1.05
 """What is changed must be so much better afterwards."""
 
 

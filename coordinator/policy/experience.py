@@ -19,7 +19,7 @@ from coordinator.policy.survival import Acceptance
 RESTED = 1.5
 """A draft has rested during a round if it did so for this many times as long."""
 WEIGHT, MEMORY = 24.0, 40.0
-DROP, RISE, TOKENS, ROUNDS = 3.9, 6.0, 3, 6
+DROP, RISE, TOKENS, ROUNDS = 5.0, 6.0, 3, 6
 STUBBORN = 3.0
 """Added to the threshold of a change for each recent turn."""
 
@@ -59,6 +59,9 @@ class Experience:
             if view is not None and standing.on:
                 self._audit(facts, view)
         if facts.drafted:
+            if not standing.on:
+                measures = self._measures
+                measures.judging.earned(facts.accepted * measures.times.plain_s)
             seen = {"drafted": facts.drafted, "accepted": facts.accepted}
             stubborn = STUBBORN * standing.recent_changes
             self._notice(
@@ -73,18 +76,23 @@ class Experience:
         self.waited_in_vain = False
 
     def foresaw(self, facts: ForesightFacts, standing: Standing) -> None:
-        """A match means what an acceptance means, where bonuses are free."""
-        if not facts.drawn:
+        """A match means what an acceptance means, where bonuses are free; elsewhere it hints."""
+        matched, acceptance = facts.matched, self.acceptance.overall
+        foresight, measures = self._kind.foresight, self._measures
+        sign = not standing.on and foresight.sign(matched=matched, acceptance=acceptance)
+        if self._terms.bonus_free:
+            stubborn = STUBBORN * standing.recent_changes
+            self._notice(
+                own=self._belief.compared(matched=matched, stubborn=stubborn),
+                common=self._kind.belief.compared(matched=matched),
+            )
+            if sign:
+                measures.probing.hurry()
             return
-        if not self._terms.bonus_free:
-            if self._kind.match.compared(matched=facts.matched):
-                self._measures.judging.at_once()
-            return
-        stubborn = STUBBORN * standing.recent_changes
-        self._notice(
-            own=self._belief.compared(matched=facts.matched, stubborn=stubborn),
-            common=self._kind.belief.compared(matched=facts.matched),
-        )
+        if standing.on:
+            foresight.learn(matched=matched, acceptance=acceptance)
+        if sign:
+            measures.judging.at_once()
 
     def _notice(self, *, own: bool, common: bool) -> None:
         """Whether acceptance has changed, by what this generation saw or by what all saw."""

@@ -172,5 +172,6 @@ class MeasuredPolicy:
             self._measures.look_again()
         elif turned:
             self._word = "PROBE"
+            self._kind.foresight.came_true()
         elif self._standing.on:
             self._word = "ACCEPTANCE"

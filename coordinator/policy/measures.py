@@ -8,33 +8,26 @@ from coordinator.policy.audit import Audit
 from coordinator.policy.belief import Belief
 from coordinator.policy.branching import HitRate
 from coordinator.policy.change_watch import ChangeWatch
+from coordinator.policy.foresight import DRAWN, DRAWN_RISE, SAME, SAME_RISE, Foresight
 from coordinator.policy.probing import Probing
 from coordinator.policy.quiet import Quiet
 from coordinator.policy.standing import Standing
 from coordinator.policy.survival import Acceptance, Assumed
 from coordinator.policy.times import PoolTimes
 
-STATED_MATCH = 0.4
-"""How often a token that the target chose by itself is assumed to be the draft's, where bonuses
-are not free."""
-WEIGHT, MEMORY, MATCH_MEMORY = 4.0, 300.0, 60.0
-MATCH_RISE, MATCH_ROUNDS, NEVER = 4.0, 8, 1e9
+WEIGHT, MEMORY = 4.0, 300.0
 DROP, RISE, TOKENS, ROUNDS = 9.0, 9.0, 6, 48
 
 
 class KindMeasures:
     """What was measured of generations with the same kind of verification."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], foresight: Foresight) -> None:
         self.belief = Belief(
             Acceptance(Assumed(), weight=WEIGHT, memory=MEMORY),
             ChangeWatch(drop=DROP, rise=RISE, tokens=TOKENS, rounds=ROUNDS),
         )
-        self.match = Belief(
-            Acceptance(Assumed(STATED_MATCH), weight=WEIGHT, memory=MATCH_MEMORY),
-            ChangeWatch(drop=NEVER, rise=MATCH_RISE, tokens=2, rounds=MATCH_ROUNDS),
-        )
-        """Tokens that the target chose alone, against the draft's, where bonuses are not free."""
+        self.foresight = foresight
         self.audit = Audit(clock)
         self.hits = HitRate()
         self.standing = Standing(clock, on=True)
@@ -58,7 +51,10 @@ class PoolMeasures:
         """Of tokens that are waited for and judged."""
         self.quiet = Quiet(clock)
         self._draft_worked_at = float("-inf")
-        self._kinds = {kind: KindMeasures(clock) for kind in (True, False)}
+        self._kinds = {
+            True: KindMeasures(clock, Foresight(stated=SAME, rise=SAME_RISE)),
+            False: KindMeasures(clock, Foresight(stated=DRAWN, rise=DRAWN_RISE)),
+        }
         self.latest = self._kinds[True]
         """Of the kind that was asked for last."""
 

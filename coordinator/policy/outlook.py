@@ -133,7 +133,7 @@ def outlook(
         lengths = [longest]
     chances = Chances(
         survival=acceptance.survival(longest),
-        match=acceptance.overall if terms.bonus_free else kind.match.acceptance.overall,
+        match=kind.foresight.match(acceptance.overall),
         bonus_free=terms.bonus_free,
     )
 

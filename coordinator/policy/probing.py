@@ -15,7 +15,8 @@ class Probing:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._interval_s = SHORTEST_S
-        self._due_at = self._earliest = clock()
+        self._cost_s = 0.0
+        self._begun_at = self._due_at = self._earliest = clock()
 
     @property
     def due_in_s(self) -> float:
@@ -24,10 +25,19 @@ class Probing:
 
     def begin(self, *, cost_s: float) -> None:
         """A generation probes now, which costs it that long."""
-        now = self._clock()
+        now = self._begun_at = self._clock()
+        self._cost_s = cost_s
         self._earliest = now + cost_s / LARGEST_SHARE
         self._due_at = max(self._earliest, now + self._interval_s)
         self._interval_s = min(LONGEST_S, 2.0 * self._interval_s)
+
+    def earned(self, seconds: float) -> None:
+        """What the probe has spared: so much less it cost. One that cost nothing is continued."""
+        self._cost_s -= seconds
+        if self._cost_s <= 0.0:
+            self.at_once()
+        else:
+            self._earliest = self._begun_at + self._cost_s / LARGEST_SHARE
 
     def at_once(self) -> None:
         """There is a sign that it pays: probe now, whatever it costs."""

@@ -49,8 +49,8 @@ class Acceptance:
 
     def __init__(self, prior: Prior, *, weight: float, memory: float) -> None:
         """`weight`: how many tokens of evidence the prior is worth. `memory`: how many rounds."""
-        self._prior = prior
-        self._weight = weight
+        self._prior = self._usual = prior
+        self._weight = self._usual_weight = weight
         self._keep = 1.0 - 1.0 / memory
         self._accepted: list[float] = []
         self._judged: list[float] = []
@@ -102,8 +102,12 @@ class Acceptance:
         self._sum_accepted += accepted
 
     def begin_anew(self, *, tokens: int, accepted: int) -> None:
-        """The world has changed: only that evidence is left, and little trust in what was."""
+        """The world has changed: only that evidence is left, and little trust in what was; unless
+        what has come back is what others see."""
+        share = accepted / tokens
         self._prior, self._weight = Assumed(AFTER_CHANGE), 1.0
+        if 1.5 * abs(share - self._usual.overall) < abs(share - AFTER_CHANGE):
+            self._prior, self._weight = self._usual, self._usual_weight
         self._judged, self._accepted = [], []
         self._sum_judged, self._sum_accepted = float(tokens), float(accepted)
 

@@ -82,6 +82,17 @@ def test_a_sign_that_it_pays_is_followed_at_once() -> None:
     assert probing.due_in_s == 0.0
 
 
+def test_what_a_probe_spares_is_taken_off_what_it_costs() -> None:
+    clock = Clock()
+    probing = Probing(clock)
+    probing.begin(cost_s=0.10)
+    probing.earned(0.04)
+    probing.hurry()
+    assert probing.due_in_s == 0.06 / LARGEST_SHARE
+    probing.earned(0.08)
+    assert probing.due_in_s == 0.0
+
+
 def test_experience_counts_more_than_promises() -> None:
     clock = Clock()
     audit = Audit(clock)

@@ -99,7 +99,7 @@ def test_the_cost_of_a_row_of_the_draft_is_learnt() -> None:
     for rows in (1, 9, 1, 5) * 100:
         slope.add(amount=rows, value=0.010 + 0.001 * rows)
     mean = 0.010 + 0.001 * 4
-    assert slope.relative * mean == pytest.approx(0.001, rel=0.1)
+    assert slope.relative * mean == pytest.approx(0.001, rel=0.15)
 
 
 def test_a_stall_hardly_moves_a_mean() -> None:
