@@ -23,6 +23,11 @@ class ChangeLog:
         """Oldest first."""
         return list(self._changes)
 
+    @property
+    def reason(self) -> str:
+        """Of the last change; empty before the first."""
+        return self._changes[-1].reason if self._changes else ""
+
     def note(self, *, offset: int, draft_length: int, reason: str) -> None:
         """`draft_length` holds from the output token with index `offset` on."""
         if draft_length == self.draft_length:

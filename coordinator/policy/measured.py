@@ -18,7 +18,7 @@ from coordinator.policy.measures import PoolMeasures
 from coordinator.policy.newcomers import look_for_newcomers
 from coordinator.policy.outlook import Outlook, outlook
 from coordinator.policy.patience import Patience
-from coordinator.policy.reasons import in_figures, reason_against
+from coordinator.policy.reasons import in_figures, reason_against, reason_for
 from coordinator.policy.standing import Standing
 from coordinator.policy.waiting import Moment, patience_for, worth_waiting
 from outrider.v1 import generation_pb2
@@ -27,6 +27,7 @@ FIRST_LENGTH = 4
 """Draft tokens of a round while nothing is known."""
 FIRST_PATIENCE_S = 0.02
 QUIET_RUN = 2
+MISSING = "DRAFT_MISSING"
 EVERY, EARLY = 8, 4
 """Rounds between two looks at the figures, later on and in the beginning."""
 BEGINNING = 16
@@ -50,7 +51,10 @@ class MeasuredPolicy:
         self._begun = False
         self._rounds = 0
         self._look_at = 0
-        self._word = "START" if terms.may_stop else "REQUEST"
+        self._noted: Outlook | None = None
+        """What the last change rested on."""
+        self._dropped = False
+        """It was turned off since acceptance is no longer what it was."""
         self._look()
 
     @property
@@ -66,13 +70,14 @@ class MeasuredPolicy:
             return DraftPlan(0, run=RUN)
         if not draft_ready:
             self._plan = DraftPlan(0, run=RUN)
-            self._log.note(offset=offset, draft_length=0, reason="DRAFT_MISSING")
+            self._log.note(offset=offset, draft_length=0, reason=MISSING)
             return self._plan
         if not self._standing.on:
             self._look()
         usual = self._usual_length if self._standing.on else 0
         if usual != self._log.draft_length:
-            self._log.note(offset=offset, draft_length=usual, reason=self._reason)
+            self._log.note(offset=offset, draft_length=usual, reason=self._reason(usual))
+            self._noted = self._view
         self._plan = self._first(room) if first else self._choose(room=room, ready=ready)
         if self._plan.ahead:
             self._measures.draft_works()
@@ -112,9 +117,24 @@ class MeasuredPolicy:
             return min(self._terms.draft_length or FIRST_LENGTH, self._terms.max_draft_length)
         return self._view.choice.length
 
-    @property
-    def _reason(self) -> str:
-        return f"{self._word}: {in_figures(self._view)}" if self._view else self._word
+    def _reason(self, length: int) -> str:
+        word = self._word(length)
+        return f"{word}: {in_figures(self._view)}" if self._view else word
+
+    def _word(self, length: int) -> str:
+        """Why the draft length becomes this one."""
+        before, view = self._log.draft_length, self._view
+        if before is None:
+            return "START" if self._terms.may_stop else "REQUEST"
+        if self._log.reason == MISSING and length:
+            return "DRAFT_FOUND"
+        if before == 0:
+            return "PROBE"
+        if view is None or self._dropped:
+            return "ACCEPTANCE"
+        if self._noted is None:
+            return "START" if length else reason_against(view)
+        return reason_for(self._noted, view, turned=length == 0)
 
     def _first(self, room: int) -> DraftPlan:
         """The target reads the prompt and gives a token; the draft may begin meanwhile."""
@@ -166,12 +186,10 @@ class MeasuredPolicy:
     def _judge(self, view: Outlook) -> None:
         """Turns it off, or on again."""
         burden = 0.0 if self._kind.standing.on else view.burden
-        turned = self._standing.judge(view.ratio, burden=burden)
-        if turned and not self._standing.on:
-            self._word = "ACCEPTANCE" if self._experience.changed else reason_against(view)
-            self._measures.look_again()
-        elif turned:
-            self._word = "PROBE"
+        if not self._standing.judge(view.ratio, burden=burden):
+            return
+        self._dropped = not self._standing.on and self._experience.changed
+        if self._standing.on:
             self._kind.foresight.came_true()
-        elif self._standing.on:
-            self._word = "ACCEPTANCE"
+        else:
+            self._measures.look_again()

@@ -20,6 +20,22 @@ def reason_against(outlook: Outlook) -> str:
     return word if ratios[word] > 1.0 else "ACCEPTANCE"
 
 
+def reason_for(before: Outlook, now: Outlook, *, turned: bool) -> str:
+    """What led from one outlook to the other, as a stable word: the one that goes most of the way
+    by itself. `turned`: to decoding alone; else to another draft length."""
+    then, costs = before.costs, now.costs
+    load = replace(costs, round_trip_s=then.round_trip_s, token_s=then.token_s)
+    ways = {
+        "ACCEPTANCE": replace(before, chances=now.chances, factor=now.factor).with_costs(then),
+        "LOAD": before.with_costs(load),
+        "ROUND_TRIP": before.with_costs(replace(then, round_trip_s=costs.round_trip_s)),
+        "DRAFT_TIME": before.with_costs(replace(then, token_s=costs.token_s)),
+    }
+    if turned:
+        return min(ways, key=lambda word: ways[word].ratio)
+    return min(ways, key=lambda word: abs(ways[word].choice.length - now.choice.length))
+
+
 def in_figures(outlook: Outlook) -> str:
     """What a change rests on."""
     costs = outlook.costs

@@ -181,6 +181,7 @@ def test_changes_are_the_last_32() -> None:
         "START",
         "ACCEPTANCE",
         "DRAFT_MISSING",
+        "DRAFT_FOUND",
     }
 
 
