@@ -1,6 +1,9 @@
-"""A mean that forgets."""
+"""Means that forget, and what is usual among what came last."""
 
 from __future__ import annotations
+
+from collections import deque
+from statistics import fmean
 
 OUTLIER = 4.0
 """A value counts up to this many times the mean: a stall says little of what comes next."""
@@ -53,3 +56,31 @@ class Lowest:
         if self._value is None:
             self._value = value
         self._value += (self.FALL if value < self._value else self.RISE) * (value - self._value)
+
+
+class Usual:
+    """The mean of the middle half of the last few values: a stall now and then says nothing, what
+    is now so and now so counts for both."""
+
+    def __init__(self, count: int) -> None:
+        self._values: deque[float] = deque(maxlen=count)
+        self._usual: float | None = None
+
+    @property
+    def known(self) -> bool:
+        """There has been a value."""
+        return bool(self._values)
+
+    def value(self, default: float) -> float:
+        """What is usual; `default` while there is no value."""
+        if not self._values:
+            return default
+        if self._usual is None:
+            cut = (len(self._values) + 1) // 4
+            self._usual = fmean(sorted(self._values)[cut : len(self._values) - cut])
+        return self._usual
+
+    def add(self, value: float) -> None:
+        """Takes in a value."""
+        self._values.append(value)
+        self._usual = None

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable
-from statistics import median_low
 
 from coordinator.draft_plan import DraftFacts, RoundFacts
 from coordinator.policy.economics import Costs
-from coordinator.policy.recent import Lowest, Recent
+from coordinator.policy.recent import Lowest, Recent, Usual
 from coordinator.policy.slope import Slope
 from coordinator.policy.step_times import StepTimes
 
 FAST, SLOW = 0.15, 0.05
 SHORTEST_S = 1e-6
 """No step is taken to be shorter, whatever is reported of it."""
-REMEMBERED = 5
-"""Round trips to the draft that the usual one is taken from."""
+REMEMBERED, TOKENS = 9, 15
+"""Round trips to the draft, and proposals, that the usual times are taken from."""
 ASSUMED_DRAFT_ROW = 0.04
 ASSUMED_ROW = 0.02
 """What a row adds to a step, as a part of it, while that is not known."""
@@ -41,16 +39,16 @@ class PoolTimes:
         self._batch = Recent(FAST)
         self._output = Recent(SLOW)
         self._drafted = Recent(FAST)
-        self._tokens = {True: Recent(FAST), False: Recent(FAST)}
+        self._tokens = {True: Usual(TOKENS), False: Usual(TOKENS)}
         """Of the draft: while the target works too, and while it waits."""
         self._draft_row = Slope(ASSUMED_DRAFT_ROW)
-        self._round_trips: deque[float] = deque(maxlen=REMEMBERED)
+        self._round_trip = Usual(REMEMBERED)
 
     @property
     def known(self) -> bool:
         """Target and draft have been seen at work."""
         drafted = any(token.known for token in self._tokens.values())
-        return self._hop.known and drafted and bool(self._round_trips)
+        return self._hop.known and drafted and self._round_trip.known
 
     @property
     def batch_size(self) -> float:
@@ -65,7 +63,7 @@ class PoolTimes:
     @property
     def round_trip_s(self) -> float:
         """To the draft and back, drafting apart."""
-        return median_low(self._round_trips) if self._round_trips else 0.0
+        return self._round_trip.value(0.0)
 
     @property
     def draft_row(self) -> float:
@@ -136,7 +134,7 @@ class PoolTimes:
                 amount=facts.tokens / facts.steps, value=facts.model_s / facts.steps
             )
         if facts.round_trip_s is not None:
-            self._round_trips.append(max(0.0, facts.round_trip_s))
+            self._round_trip.add(max(0.0, facts.round_trip_s))
 
     def _row_s(self, step_s: float) -> float:
         """What a draft token adds to a verification."""

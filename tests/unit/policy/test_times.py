@@ -118,3 +118,18 @@ def test_the_lowest_is_not_raised_by_what_is_longer_for_a_while() -> None:
     for _ in range(20):
         lowest.add(1.3)
     assert lowest.value(0.0) < 1.04
+
+
+def test_stalls_of_the_draft_do_not_change_what_is_usual() -> None:
+    """One proposal in five comes late, as when the machine is busy with something else."""
+    times = PoolTimes(Clock())
+    for number in range(60):
+        slow = 8.0 if number % 5 == 4 else 1.0
+        times.drafted(
+            DraftFacts(
+                tokens=4, steps=4, model_s=0.016 * slow, queue_s=0.0, round_trip_s=0.005 * slow
+            ),
+            ahead=True,
+        )
+        assert times.round_trip_s == pytest.approx(0.005)
+        assert times.token_s(ahead=True) == pytest.approx(0.004)
