@@ -30,6 +30,8 @@ class Chain:
         """Tokens that the coordinator has."""
         self.branches: dict[tuple[int, int], Chain] = {}
         """By place and rank of the alternative."""
+        self.skipped: set[int] = set()
+        """Places for which nothing was drawn."""
         self._acceptance = acceptance
         self._chance = chance
         self._match = match
@@ -47,6 +49,7 @@ class Chain:
     def skip(self, place: int) -> None:
         """The draft was told the token before it drew one."""
         self._right[place] = True
+        self.skipped.add(place)
 
     def correction(self, place: int) -> Chain | None:
         """The branch that begins with the target's token at a place where the draft is wrong."""

@@ -312,7 +312,8 @@ class SimulatedGeneration:
             if place >= self._length:
                 break
             right = chain.right(place)
-            self._policy.foresaw(ForesightFacts(drawn=True, matched=right))
+            if place not in chain.skipped:
+                self._policy.foresaw(ForesightFacts(drawn=True, matched=right))
             if not right:
                 if not chain_is_new:
                     self._tree = None
