@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 
 from opentelemetry.trace import Span
 
-from coordinator.draft_plan import DraftPlan, RoundFacts
+from coordinator.draft_plan import LONGEST_RUN, DraftPlan, RoundFacts
 from coordinator.draft_tree import DraftTree
 from coordinator.drafting import Drafting
 from coordinator.ending import Cut, cut_output
@@ -22,10 +22,7 @@ from outrider.errors import InternalFailure
 from outrider.prefix import TokenPrefix
 from outrider.v1 import target_pb2
 
-RUN_CREDIT = 32
-"""Tokens that a target may be ahead when it decodes alone: enough to hide round trips, little
-enough to waste."""
-ALONE = DraftPlan(draft_length=0, run=RUN_CREDIT)
+ALONE = DraftPlan(draft_length=0, run=LONGEST_RUN)
 NOTHING = Proposal()
 
 
@@ -99,11 +96,9 @@ class DecodeLoop:
                 wait_s=proposal.wait_s,
                 batch_size=verdict.timings.batch_size,
                 price=verdict.price,
-                queue_depth=verdict.queue_depth,
                 in_run=in_run,
                 ready=proposal.ready,
                 guess=proposal.guess,
-                bonus=proposal.want_bonus,
                 replayed=self._target.replays > replays,
             )
             self._move_on(cut, facts)

@@ -73,7 +73,7 @@ class DraftIntake:
             self.stale_tokens += arrival in (Arrival.CAME_FALSE, Arrival.STALE)
             if drawn and arrival in (Arrival.CAME_TRUE, Arrival.CAME_FALSE):
                 matched = arrival is Arrival.CAME_TRUE
-                self._policy.foresaw(ForesightFacts(drawn=True, matched=matched))
+                self._policy.foresaw(ForesightFacts(matched=matched))
         if tokens and not kept:
             self.stale_proposals += 1
         self.time += spent

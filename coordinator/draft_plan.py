@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+LONGEST_RUN = 32
+"""Tokens that a target may be ahead when it decodes alone: enough to hide round trips, little
+enough to waste."""
+
 
 @dataclass(frozen=True, slots=True)
 class DraftPlan:
@@ -35,9 +39,9 @@ class RoundFacts:
     `drafted`, `accepted`, `output`: tokens. `verify_s`: from sending the round to its verdict, of
     which the target reported `queue_s` in its queue and `model_s` in forward and sampling.
     `wait_s`: how long the round waited for draft tokens before. `batch_size`: generations that
-    shared the forward. `price` and `queue_depth` as in Verdict. `in_run`: the token came without
+    shared the forward. `price` as in Verdict. `in_run`: the token came without
     being asked for, `verify_s` after the one before. `ready`: all draft tokens were there already.
-    `guess`: they hung below a side branch. `bonus`: a bonus was asked for. `replayed`: the target
+    `guess`: they hung below a side branch. `replayed`: the target
     had lost the state and read the prefix again.
     """
 
@@ -50,11 +54,9 @@ class RoundFacts:
     wait_s: float = 0.0
     batch_size: int = 1
     price: float = 0.0
-    queue_depth: int = 0
     in_run: bool = False
     ready: bool = False
     guess: bool = False
-    bonus: bool = True
     replayed: bool = False
 
 
@@ -79,11 +81,10 @@ class DraftFacts:
 class ForesightFacts:
     """Whether the draft foresaw a token that the target chose without judging it.
 
-    Such a token is a bonus, a recovered token, or one that the target decoded alone. `drawn`: the
-    draft had a drawn token for that place; `matched`: it was this one.
+    Such a token is a bonus, a recovered token, or one that the target decoded alone, at a place
+    for which the draft had drawn one; `matched`: it was this one.
     """
 
-    drawn: bool
     matched: bool
 
 

@@ -113,7 +113,7 @@ class Drafting:
         for step in unjudged:
             if step.drawn:
                 matched = step.foreseen and not step.guess
-                self._policy.foresaw(ForesightFacts(drawn=True, matched=matched))
+                self._policy.foresaw(ForesightFacts(matched=matched))
 
     def count(self, statistics: SpeculationStatistics) -> None:
         """Brings up to date what is counted token by token or answer by answer."""

@@ -8,9 +8,9 @@ from contextlib import aclosing
 
 from opentelemetry.trace import Span
 
-from coordinator.decode import RUN_CREDIT, DecodeLoop
+from coordinator.decode import DecodeLoop
 from coordinator.draft_intake import DraftIntake, DraftLaw
-from coordinator.draft_plan import SpeculationTerms
+from coordinator.draft_plan import LONGEST_RUN, SpeculationTerms
 from coordinator.draft_session import DraftSession
 from coordinator.draft_tree import DraftTree
 from coordinator.drafting import Drafting
@@ -62,7 +62,7 @@ class Generation:
         self._target = TargetSession(
             target.peer,
             verify_open(plan),
-            run_credit=RUN_CREDIT if DECODE_TOKENS in self._model.features else 0,
+            run_credit=LONGEST_RUN if DECODE_TOKENS in self._model.features else 0,
         )
         self._prefix = TokenPrefix((*plan.prompt_token_ids, *plan.resumed_token_ids))
         self._tree = DraftTree(self._prefix)

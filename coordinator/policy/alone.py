@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 
-from coordinator.draft_plan import DraftPlan, SpeculationTerms
+from coordinator.draft_plan import LONGEST_RUN, DraftPlan, SpeculationTerms
 from coordinator.policy.measures import PoolMeasures
 
-RUN = 64
-"""Most tokens between two looks at the clock."""
 SHORTEST_RUN = 8
 SHORT_RUN = 2
 TRIED = 8
@@ -60,7 +58,7 @@ class Alone:
         if judges:
             due_in_s = min(due_in_s, self._judging.due_in_s)
         steps = int(due_in_s / max(1e-3, plain_s))
-        return DraftPlan(0, run=max(SHORTEST_RUN, min(RUN, steps)))
+        return DraftPlan(0, run=max(SHORTEST_RUN, min(LONGEST_RUN, steps)))
 
     def _prices(self, ahead: int) -> tuple[float, float]:
         """Seconds that a probe costs: by waiting for its tokens, or by drafting beside the run."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from coordinator.draft_plan import (
+    LONGEST_RUN,
     DraftFacts,
     DraftPlan,
     ForesightFacts,
@@ -13,11 +14,9 @@ from coordinator.draft_plan import (
 )
 from coordinator.policy.changes import ChangeLog
 from coordinator.policy.measures import PoolMeasures
+from coordinator.policy.outlook import LONGEST_AHEAD
 from coordinator.policy.patience import Patience
 from outrider.v1 import generation_pb2
-
-LONGEST_AHEAD = 64
-RUN = 32
 
 
 class FixedPolicy:
@@ -43,7 +42,7 @@ class FixedPolicy:
         self._log.note(offset=offset, draft_length=wanted, reason=reason)
         length = max(0, min(wanted, room))
         if length == 0:
-            return DraftPlan(0, run=RUN, reason=reason)
+            return DraftPlan(0, run=LONGEST_RUN, reason=reason)
         if not self._terms.draft_ahead:
             return DraftPlan(length, reason=reason)
         branches = self._terms.branches or 0

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 
 from coordinator.draft_plan import (
+    LONGEST_RUN,
     DraftFacts,
     DraftPlan,
     ForesightFacts,
     RoundFacts,
     SpeculationTerms,
 )
-from coordinator.policy.alone import RUN, Alone
+from coordinator.policy.alone import Alone
 from coordinator.policy.changes import ChangeLog
 from coordinator.policy.experience import Experience
 from coordinator.policy.measures import PoolMeasures
@@ -67,9 +68,9 @@ class MeasuredPolicy:
         self._patience.begin_round()
         first, self._begun = not self._begun, True
         if room < 1:
-            return DraftPlan(0, run=RUN)
+            return DraftPlan(0, run=LONGEST_RUN)
         if not draft_ready:
-            self._plan = DraftPlan(0, run=RUN)
+            self._plan = DraftPlan(0, run=LONGEST_RUN)
             self._log.note(offset=offset, draft_length=0, reason=MISSING)
             return self._plan
         if not self._standing.on:

@@ -58,11 +58,6 @@ class Acceptance:
         self._sum_judged = 0.0
 
     @property
-    def evidence(self) -> float:
-        """Tokens that still count."""
-        return self._sum_judged
-
-    @property
     def overall(self) -> float:
         """Chance of acceptance over all places."""
         return (self._sum_accepted + self._weight * self._prior.overall) / (

@@ -175,7 +175,7 @@ async def test_a_draft_that_is_only_compared_delays_nothing() -> None:
     assert speculation.draft_tokens == speculation.drafted_rounds == 0
     assert speculation.draft_wait_ms == 0.0
     assert len(policy.foreseen) > LENGTH // 2
-    assert all(facts.drawn and facts.matched for facts in policy.foreseen)
+    assert all(facts.matched for facts in policy.foreseen)
     assert sum(facts.in_run for facts in policy.rounds) > LENGTH // 2
 
 

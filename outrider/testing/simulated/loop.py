@@ -9,6 +9,7 @@ from random import Random
 from typing import Protocol
 
 from coordinator.draft_plan import (
+    LONGEST_RUN,
     DraftFacts,
     DraftPlan,
     ForesightFacts,
@@ -21,7 +22,6 @@ from outrider.testing.simulated.draft import Delivery, SimulatedDraft
 from outrider.testing.simulated.target import Answer, Job, SimulatedTarget
 
 SMOOTHING = 0.2
-RUN_CREDIT = 32
 
 
 class Policy(Protocol):
@@ -234,7 +234,6 @@ class SimulatedGeneration:
                 in_run=in_run,
                 ready=ready and not in_run and drafted > 0,
                 guess=guess and not in_run and drafted > 0,
-                bonus=want_bonus,
             )
             self._count(facts)
             since, in_run = self._clock.now, True
@@ -254,7 +253,7 @@ class SimulatedGeneration:
                 return
 
     def _credit(self, plan: DraftPlan) -> int:
-        return max(0, min(plan.run, RUN_CREDIT, self._length - self._committed - 1))
+        return max(0, min(plan.run, LONGEST_RUN, self._length - self._committed - 1))
 
     def _count(self, facts: RoundFacts) -> None:
         tally = self.tally
@@ -280,7 +279,7 @@ class SimulatedGeneration:
         if chain is None or place >= chain.base + chain.arrived:
             return
         if accepted == judged:
-            self._policy.foresaw(ForesightFacts(drawn=True, matched=chain.right(place)))
+            self._policy.foresaw(ForesightFacts(matched=chain.right(place)))
         if chain.right(place):
             self._on_guess = False
             return
@@ -313,7 +312,7 @@ class SimulatedGeneration:
                 break
             right = chain.right(place)
             if place not in chain.skipped:
-                self._policy.foresaw(ForesightFacts(drawn=True, matched=right))
+                self._policy.foresaw(ForesightFacts(matched=right))
             if not right:
                 if not chain_is_new:
                     self._tree = None

@@ -55,7 +55,7 @@ class Trace:
         if not drafted:
             matches = accepted(plan.ahead) if plan.ahead else 0
             for place in range(min(plan.ahead, matches + 1)):
-                self.policy.foresaw(ForesightFacts(drawn=True, matched=place < matches))
+                self.policy.foresaw(ForesightFacts(matched=place < matches))
         right = accepted(drafted) if drafted else 0
         model_s = STEP_S + ROW_S * (drafted + 1)
         verify_s = model_s + (HOP_S if drafted else 0.0)
