@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 ON_MARGIN, OFF_MARGIN = 1.04, 1.0
 """How much better than the target alone it must be to begin, and to go on."""
-RELUCTANCE_ON, RELUCTANCE_OFF = 0.05, 0.01
-"""What each recent change adds to what is needed to begin, and takes off what to go on."""
+RELUCTANCE_ON, RELUCTANCE_OFF = 0.025, 0.015
+"""What recent changes add to what is needed to begin, by the square of their number, and what each
+takes off what is needed to go on: once may be by chance, often is not."""
 RECENT_S = 30.0
 COUNTED = 4
 
@@ -35,9 +36,9 @@ class Standing:
         would suffer.
         """
         recent = self.recent_changes
-        needed = (
-            OFF_MARGIN - RELUCTANCE_OFF * recent if self.on else ON_MARGIN + RELUCTANCE_ON * recent
-        )
+        needed = ON_MARGIN + RELUCTANCE_ON * recent**2
+        if self.on:
+            needed = OFF_MARGIN - RELUCTANCE_OFF * recent
         if (ratio > needed + burden) == self.on:
             return False
         self.on = not self.on

@@ -141,13 +141,13 @@ def test_64_users_together_come_near_the_best_common_length(row_s: float) -> Non
         target_row_s=row_s,
         draft_s=0.002,
         draft_row_s=0.00002,
-        seconds=6.0,
+        seconds=9.0,
     )
 
     def steady(policy: Callable[[World], Callable[[], Policy]]) -> float:
-        """Without the first second, in which all begin at once."""
+        """Without the first seconds, in which all begin at once and nothing is known."""
         world = World(scene)
-        return rate_between(world.run(policy(world)), 1.0, scene.seconds)
+        return rate_between(world.run(policy(world)), 3.0, scene.seconds)
 
     common = max(
         steady(lambda world: users(world, fixed_terms(length, draft_ahead=True)))  # noqa: B023
