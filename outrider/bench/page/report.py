@@ -60,7 +60,9 @@ def _tiles(result: Result) -> Iterator[str]:
     )
     assert best.versus is not None  # noqa: S101
     load = best.place.concurrency
-    yield tile(f"{best.versus.speed.median:.2f} ×", f"best: {best.setting}, {load} at once")
+    speed = best.versus.speed.median
+    word = "best" if speed > 1.0 else "least slow"
+    yield tile(f"{speed:.2f} ×", f"{word}: {best.setting}, {load} at once")
     yield tile(number(best.rounds.tokens_per_round, digits=2), "output tokens per round there")
     yield tile(percent(best.rounds.acceptance), "of its draft tokens accepted")
     gaps = best.token_gap_ms

@@ -176,3 +176,11 @@ def test_marks_are_round_evenly_spaced_and_on_the_axis(low: float, span: float, 
     if gaps:
         leading = gaps[0] / 10 ** math.floor(math.log10(gaps[0]))
         assert min(abs(leading - step) for step in (1, 2, 2.5, 5, 10)) < 0.01
+
+
+@pytest.mark.parametrize(("round_s", "word"), [(0.06, "best: auto"), (0.2, "least slow: auto")])
+def test_what_loses_is_not_called_the_best(
+    measured: Measured, reported: Reported, round_s: float, word: str
+) -> None:
+    page = html_report(reported(measured({AUTO: (round_s, 2)})))
+    assert word in page
