@@ -39,7 +39,7 @@ proposals = st.builds(
     queue_s=seconds,
     round_trip_s=st.one_of(st.none(), seconds),
 )
-foreseen = st.builds(ForesightFacts, drawn=st.booleans(), matched=st.booleans())
+foreseen = st.builds(ForesightFacts, matched=st.booleans())
 terms = st.builds(
     SpeculationTerms,
     st.just(MOST),

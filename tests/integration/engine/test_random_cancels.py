@@ -29,8 +29,8 @@ from target_service.verification import VerdictResult, VerifyJob, VerifyTerms, v
 
 VOCABULARY = 64
 BLOCK_SIZE = 4
-BLOCKS = 60
-"""Room for three or four of the generations below, of which eight run at once."""
+BLOCKS = 40
+"""Room for two or three of the generations below, of which eight run at once."""
 CALLERS = 8
 NEW_TOKENS = 12
 SHARED = [7, 3, 9, 1, 4, 4, 8, 2, 6, 5, 5, 1]
