@@ -12,6 +12,8 @@ RELUCTANCE_ON, RELUCTANCE_OFF = 0.025, 0.015
 takes off what is needed to go on: once may be by chance, often is not."""
 RECENT_S = 30.0
 COUNTED = 4
+RESTLESS, RESTLESS_S = 2, 20.0
+"""After so many changes in so many seconds it stays off: one in 10 s, in the long run."""
 
 
 class Standing:
@@ -26,8 +28,7 @@ class Standing:
     @property
     def recent_changes(self) -> int:
         """How often it changed lately; a few at most."""
-        since = self._clock() - RECENT_S
-        return sum(at > since for at in self._changed_at)
+        return self._changes_within(RECENT_S)
 
     def judge(self, ratio: float, *, burden: float = 0.0) -> bool:
         """Decides anew; whether that changed it.
@@ -41,7 +42,13 @@ class Standing:
             needed = OFF_MARGIN - RELUCTANCE_OFF * recent
         if (ratio > needed + burden) == self.on:
             return False
+        if not self.on and self._changes_within(RESTLESS_S) >= RESTLESS:
+            return False
         self.on = not self.on
         self.changes += 1
         self._changed_at.append(self._clock())
         return True
+
+    def _changes_within(self, seconds: float) -> int:
+        since = self._clock() - seconds
+        return sum(at > since for at in self._changed_at)

@@ -38,6 +38,26 @@ def test_noise_at_the_boundary_does_not_turn_it_back_and_forth() -> None:
     assert standing.changes <= 20
 
 
+def test_however_it_swings_it_changes_once_in_ten_seconds_at_most() -> None:
+    clock, chance = Clock(), Random(2)
+    standing = Standing(clock, on=False)
+    for _ in range(6000):
+        clock.now += 0.05
+        standing.judge(chance.gauss(1.1, 0.8))
+    assert 20 <= standing.changes <= 300 / 10 + 2
+
+
+def test_what_stops_paying_is_turned_off_at_once_however_often_it_changed() -> None:
+    clock = Clock()
+    standing = Standing(clock, on=True)
+    assert standing.judge(0.5)
+    assert standing.judge(2.0)
+    assert standing.judge(0.5)
+    assert not standing.judge(3.0)
+    clock.now += 21.0
+    assert standing.judge(3.0)
+
+
 def test_others_who_would_wait_are_a_reason_against() -> None:
     standing = Standing(Clock(), on=False)
     assert not standing.judge(1.2, burden=0.2)
