@@ -59,7 +59,7 @@ def measure(
     *,
     round_trips_s: Sequence[float] = ROUND_TRIPS_S,
     draft_lengths: Sequence[int] = DRAFT_LENGTHS,
-    runs: int = 3,
+    runs: int = 5,
     output_tokens: int = OUTPUT_TOKENS,
     times: PairTimes = LIKE_A_GPU_PAIR,
 ) -> Iterator[Row]:
