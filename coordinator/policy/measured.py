@@ -89,6 +89,9 @@ class MeasuredPolicy:
         if math.isinf(next_in_s) or self._experience.waited_in_vain:
             return 0.0
         left_s = self._patience.left_s
+        if next_in_s > left_s:
+            # The time that a round may wait would be over before anything comes.
+            return 0.0
         if not self._standing.on:
             return min(left_s, patience_for(next_in_s)) if self._alone.waits else 0.0
         if self._view is None:

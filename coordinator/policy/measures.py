@@ -16,7 +16,7 @@ from coordinator.policy.survival import Acceptance, Assumed
 from coordinator.policy.times import PoolTimes
 
 WEIGHT, MEMORY = 4.0, 300.0
-DROP, RISE, TOKENS, ROUNDS = 9.0, 9.0, 6, 48
+DROP, RISE, TOKENS, ROUNDS = 9.0, 9.0, 4, 48
 
 
 class KindMeasures:

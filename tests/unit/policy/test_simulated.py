@@ -172,3 +172,17 @@ def test_models_that_slow_each_other_down_take_turns(acceptance: float) -> None:
     assert ratio >= LOWEST
     if acceptance > 0.5:
         assert ratio > 0.9 * best_synchronous(scene, (1, 2, 3)) / plain > 1.1
+
+
+@pytest.mark.parametrize("concurrency", [1, 32])
+@pytest.mark.parametrize("seed", range(4))
+def test_one_generation_is_enough_to_see_that_drafts_have_become_useless(
+    concurrency: int, seed: int
+) -> None:
+    world = World(Scene(acceptance=0.95, match=0.65, concurrency=concurrency, length=96, seed=seed))
+    policy = users(world, DRAWN)
+    world.run(policy, seconds=4.0)
+    world.change(acceptance=0.05, round_trip_s=0.2, concurrency=1)
+    later = world.run(policy, seconds=15.0).generations[1:]
+    drafted = sum(one.tally.drafted_rounds for one in later)
+    assert drafted <= 0.01 * sum(one.tally.rounds for one in later)

@@ -198,3 +198,12 @@ def test_the_state_of_the_pool_is_told() -> None:
     assert status.plain_step_ms == pytest.approx(40.4, rel=0.05)
     assert status.verify_ms == pytest.approx(41.9, rel=0.05)
     assert status.verify_row_ms == pytest.approx(0.4, rel=0.3)
+
+
+@pytest.mark.parametrize("patience_s", [0.02, 0.25])
+def test_a_wait_that_cannot_end_in_time_is_not_begun(patience_s: float) -> None:
+    trace = Trace(may_stop=False, patience_s=patience_s)
+    trace.turns(30, all_accepted)
+    trace.policy.plan(offset=trace.offset, room=1000, draft_ready=True, ready=0)
+    assert 0.0 < trace.policy.patience_s(tokens=0, next_in_s=0.004) <= patience_s
+    assert trace.policy.patience_s(tokens=0, next_in_s=1.01 * patience_s) == 0.0
