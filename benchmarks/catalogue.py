@@ -77,7 +77,7 @@ ENGINE_ROWS = (
     Benchmark("limits", "What limits a forward", 60, limits.measure),
 )
 SPECULATION_ROWS = (
-    Benchmark("draft_ahead", "Draft-ahead over a slow hop", 540, draft_ahead.measure),
+    Benchmark("draft_ahead", "Draft-ahead over a slow hop", 460, draft_ahead.measure),
     Benchmark("guard", "Speculation where it may not pay", 460, guard.measure),
     Benchmark("price_64", "Many generations, a price per row", 160, common_price.measure),
     Benchmark("embedded_auto", "The embedded pair by default", 300, embedded_auto.measure),

@@ -27,7 +27,7 @@ from outrider.testing.emulated import HITS, Agreement
 
 ROUND_TRIPS_S = (0.0, 0.010, 0.025, 0.050)
 ACCEPTANCE = 0.8
-DRAFT_LENGTHS = (4, 6, 8, 10)
+DRAFT_LENGTHS = (6, 8, 10)
 OUTPUT_TOKENS = 160
 EMBEDDED_ROUND_TRIPS_S = (0.0, 0.025, 0.050)
 EMBEDDED_DRAFT_LENGTHS = (1, 2)
