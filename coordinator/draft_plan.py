@@ -19,7 +19,7 @@ class DraftPlan:
     are 0 the draft is left alone. `together`: the first so many tokens come in one message, those
     after them one by one; 0: all that are to be verified. `branches`: most side branches that grow
     at a time, each of `branch_length` tokens. `acceptance`: what the draft chooses places for them
-    by. `reason`: a stable word, then figures.
+    by.
     """
 
     draft_length: int
@@ -29,7 +29,6 @@ class DraftPlan:
     branch_length: int = 0
     acceptance: float = 0.0
     run: int = 0
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +38,9 @@ class RoundFacts:
     `drafted`, `accepted`, `output`: tokens. `verify_s`: from sending the round to its verdict, of
     which the target reported `queue_s` in its queue and `model_s` in forward and sampling.
     `wait_s`: how long the round waited for draft tokens before. `batch_size`: generations that
-    shared the forward. `price` as in Verdict. `in_run`: the token came without
-    being asked for, `verify_s` after the one before. `ready`: all draft tokens were there already.
-    `guess`: they hung below a side branch. `replayed`: the target
-    had lost the state and read the prefix again.
+    shared the forward. `price` as in Verdict. `in_run`: the token came without being asked for,
+    `verify_s` after the one before. `ready`: all draft tokens were there already. `guess`: they
+    hung below a side branch. `replayed`: the target had lost the state and read the prefix again.
     """
 
     drafted: int

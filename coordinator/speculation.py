@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coordinator.draft_plan import SpeculationTerms
+from outrider.branch_limits import MOST_BRANCHES
 from outrider.errors import InvalidRequest
 from outrider.v1 import generation_pb2
-
-MAX_BRANCHES = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +39,8 @@ def speculation_terms(
     if mode not in generation_pb2.SpeculationMode.values():
         raise InvalidRequest("speculation.mode", "a known SpeculationMode", got=mode)
     draft_length = _draft_length(params, defaults, max_draft_length=max_draft_length)
-    if params.branches > MAX_BRANCHES:
-        raise InvalidRequest("speculation.branches", f"0 to {MAX_BRANCHES}", got=params.branches)
+    if params.branches > MOST_BRANCHES:
+        raise InvalidRequest("speculation.branches", f"0 to {MOST_BRANCHES}", got=params.branches)
     if mode == generation_pb2.SPECULATION_MODE_OFF or draft_length == 0 or max_draft_length == 0:
         return None
     return SpeculationTerms(

@@ -7,6 +7,7 @@ from draft_service.orders import EndDrafting, GoOn, TakeUp
 from draft_service.reach import Reach
 from draft_service.sent_tokens import SentTokens
 from outrider import telemetry
+from outrider.branch_limits import LONGEST_BRANCH, MOST_BRANCHES
 from outrider.engine.handles import StateLost
 from outrider.engine.loop import Done
 from outrider.errors import InvalidRequest
@@ -21,8 +22,6 @@ from outrider.worker.stream import RoundHandler
 DraftRuntime = Runtime[DraftJob, DraftResult | StateLost]
 
 LONGEST_DRAFT = 256
-MOST_BRANCHES = 64
-LONGEST_BRANCH = 64
 
 MOST_HASHED = 512
 """A Round with more committed ids is begun anew: hashing them would hold up the event loop."""

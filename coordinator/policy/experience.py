@@ -51,7 +51,7 @@ class Experience:
     def round(
         self, facts: RoundFacts, plan: DraftPlan, view: Outlook | None, standing: Standing
     ) -> None:
-        """Learns from a verdict; `plan` and `view` are what the round was made by."""
+        """Learns from a verdict, in the next idle moment: `plan` and `view` are the latest."""
         self._time(facts, plan)
         if not facts.in_run:
             self.waited_in_vain |= facts.wait_s > 0.0 and facts.drafted == 0

@@ -42,16 +42,15 @@ class FixedPolicy:
         self._log.note(offset=offset, draft_length=wanted, reason=reason)
         length = max(0, min(wanted, room))
         if length == 0:
-            return DraftPlan(0, run=LONGEST_RUN, reason=reason)
+            return DraftPlan(0, run=LONGEST_RUN)
         if not self._terms.draft_ahead:
-            return DraftPlan(length, reason=reason)
+            return DraftPlan(length)
         branches = self._terms.branches or 0
         return DraftPlan(
             length,
             ahead=min(self._ahead(), room - length),
             branches=branches,
             branch_length=length if branches else 0,
-            reason=reason,
         )
 
     def patience_s(self, *, tokens: int, next_in_s: float) -> float:

@@ -22,11 +22,6 @@ class Recent:
         """There has been a value."""
         return self._count > 0
 
-    @property
-    def count(self) -> int:
-        """How many values there were."""
-        return self._count
-
     def value(self, default: float) -> float:
         """The mean; `default` while there is none."""
         return self._mean if self._count else default

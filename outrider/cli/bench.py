@@ -16,7 +16,7 @@ from outrider.bench.plan import BenchPlan, Budget
 from outrider.bench.prompts import KINDS, Prompt, PromptFileError, built_in, read_prompts
 from outrider.bench.setting import AUTO, parse_settings
 from outrider.bench.whole_file import check_writable
-from outrider.cli import bench_lists, bench_options, options
+from outrider.cli import bench_lists, bench_options, options, speculation_options
 from outrider.cli.bench_run import BenchRun, run_bench
 from outrider.cli.bench_subject import BenchSubject, own_pair, running_coordinator
 from outrider.cli.client import ClientError
@@ -38,8 +38,8 @@ def bench(
     context: typer.Context,
     server: bench_options.Server = None,
     draft_length: bench_options.DraftLengths = AUTO,
-    draft_ahead: bench_options.DraftAhead = None,
-    draft_branches: bench_options.DraftBranches = None,
+    draft_ahead: speculation_options.DraftAhead = None,
+    draft_branches: speculation_options.DraftBranches = None,
     concurrency: bench_options.Concurrency = "1,2,4,8",
     kind: bench_options.Kind = ",".join(KINDS),
     prompts: bench_options.PromptFile = None,

@@ -11,7 +11,6 @@ from outrider.bench.prompts import KINDS
 from outrider.cli.options import MAX_UINT32
 
 DEFAULT_SECONDS = 60.0
-MOST_BRANCHES = 64
 
 Server = Annotated[
     str | None,
@@ -22,23 +21,6 @@ Server = Annotated[
 ]
 DraftLengths = Annotated[
     str, typer.Option(metavar="auto|N,…", help="What to compare with the target alone.")
-]
-DraftAhead = Annotated[
-    bool | None,
-    typer.Option(
-        "--draft-ahead/--no-draft-ahead",
-        help="Whether the draft goes on while the target verifies. Unset: as the server has it.",
-        show_default=False,
-    ),
-]
-DraftBranches = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        min=0,
-        max=MOST_BRANCHES,
-        help="Most side branches for likely corrections. Unset: the server chooses.",
-    ),
 ]
 Concurrency = Annotated[str, typer.Option(metavar="N,…", help="Generations at once.")]
 Kind = Annotated[str, typer.Option(metavar="KIND,…", help=f"Built-in prompts: {', '.join(KINDS)}.")]

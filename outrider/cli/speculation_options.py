@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 
 import typer
 
+from outrider.branch_limits import MOST_BRANCHES
 from outrider.settings import SpeculationChoice
 
 AUTO: Literal["auto"] = "auto"
 MAX_UINT32 = 2**32 - 1
-MOST_BRANCHES = 64
 
 DraftLengthChoice = int | Literal["auto"]
 """Draft tokens in each round, or chosen by what is measured."""

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
+from outrider.branch_limits import MOST_BRANCHES
 from outrider.settings.addresses import check_listener, check_peer, is_loopback
 from outrider.settings.service import ServiceSettings
 
@@ -63,10 +64,10 @@ class CoordinatorSettings(ServiceSettings):
     draft_branches: Annotated[int | None, BeforeValidator(_none_if_auto)] = Field(
         None,
         ge=0,
-        le=64,
+        le=MOST_BRANCHES,
         description="Most side branches that the draft prepares for likely corrections. auto, the "
         "default: chosen round by round.",
-        json_schema_extra={"allowed": "auto or a whole number, 0 to 64"},
+        json_schema_extra={"allowed": f"auto or a whole number, 0 to {MOST_BRANCHES}"},
     )
     draft_timeout_ms: int = Field(
         250,

@@ -63,7 +63,6 @@ class RandomPolicy:
             branch_length=choice(chances.branch_length),
             acceptance=choice(chances.acceptance),
             run=choice(chances.run),
-            reason="CHANCE",
         )
 
     def patience_s(self, *, tokens: int, next_in_s: float) -> float:

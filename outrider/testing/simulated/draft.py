@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from coordinator.draft_plan import DraftFacts, DraftPlan
+from draft_service.alternatives import Alternative
+from draft_service.branch_choice import Place, likeliest
 from outrider.testing.simulated.chain import HITS, Chain
 from outrider.testing.simulated.clock import Process, Signal, VirtualClock, Wait
 from outrider.testing.simulated.machine import Machine
 
-SHARE_OF_PLACE, WORTH = 4, 0.1
-"""As the draft service chooses: see draft_service.branch_choice."""
+ALTERNATIVES = tuple(Alternative(rank, share) for rank, share in enumerate(HITS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,21 +177,15 @@ class SimulatedDraft:
 
     @staticmethod
     def _branch_out(work: Work, chain: Chain) -> None:
-        """Begins the branches most likely to be needed, as many as may grow beside the others."""
+        """Begins side branches as the draft service does; ranks stand for token ids."""
         free = work.branches - len(work.growing)
         if free <= 0 or not work.branch_length:
             return
-        beside = max(1, min(len(HITS), work.branches // SHARE_OF_PLACE))
         first = max(chain.base, work.committed)
-        weighted = [
-            (work.acceptance ** (place - first) * share, place, rank)
+        ranks = range(len(HITS))
+        places = [
+            Place(None, ALTERNATIVES, {rank for rank in ranks if (place, rank) in chain.branches})
             for place in range(first, chain.base + chain.drawn)
-            for rank, share in enumerate(HITS[:beside])
         ]
-        least = WORTH * max(weighted)[0] if weighted else 0.0
-        wanted = sorted(
-            (-weight, place, rank)
-            for weight, place, rank in weighted
-            if weight >= least and (place, rank) not in chain.branches
-        )
-        work.growing.extend(chain.branch(place, rank) for _, place, rank in wanted[:free])
+        chosen = likeliest(places, free=free, branches=work.branches, acceptance=work.acceptance)
+        work.growing.extend(chain.branch(first + place, rank) for place, rank in chosen)

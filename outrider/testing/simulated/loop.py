@@ -6,64 +6,20 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol
 
 from coordinator.draft_plan import (
     LONGEST_RUN,
-    DraftFacts,
     DraftPlan,
     ForesightFacts,
     RoundFacts,
-    SpeculationTerms,
 )
 from outrider.testing.simulated.chain import Chain
 from outrider.testing.simulated.clock import Process, Signal, VirtualClock, Wait
 from outrider.testing.simulated.draft import Delivery, SimulatedDraft
+from outrider.testing.simulated.policies import Policy
 from outrider.testing.simulated.target import Answer, Job, SimulatedTarget
 
 SMOOTHING = 0.2
-
-
-class Policy(Protocol):
-    """What a loop asks."""
-
-    def plan(self, *, offset: int, room: int, draft_ready: bool, ready: int = 0) -> DraftPlan:
-        """How to make the next round."""
-        ...
-
-    def patience_s(self, *, tokens: int, next_in_s: float) -> float:
-        """How long to wait for one more token."""
-        ...
-
-    def round(self, facts: RoundFacts) -> None:
-        """A round was decided."""
-
-    def drafted(self, facts: DraftFacts) -> None:
-        """A proposal came."""
-
-    def foresaw(self, facts: ForesightFacts) -> None:
-        """The target chose a token without judging a draft's."""
-
-
-class Alone:
-    """The target decodes alone."""
-
-    def plan(self, *, offset: int, room: int, draft_ready: bool, ready: int = 0) -> DraftPlan:
-        """A run."""
-        return DraftPlan(0, run=128)
-
-    def patience_s(self, *, tokens: int, next_in_s: float) -> float:
-        """None."""
-        return 0.0
-
-    def round(self, facts: RoundFacts) -> None:
-        """Nothing to learn."""
-
-    def drafted(self, facts: DraftFacts) -> None:
-        """Nothing to learn."""
-
-    def foresaw(self, facts: ForesightFacts) -> None:
-        """Nothing to learn."""
 
 
 @dataclass(slots=True)
@@ -324,15 +280,3 @@ class SimulatedGeneration:
         more = chain.base + drawn < self._asked_until
         self._expected = self._clock.now + self._token_s if more else math.inf
         self._arrival.fire()
-
-
-def fixed_terms(draft_length: int, *, draft_ahead: bool = False) -> SpeculationTerms:
-    """Terms that leave nothing to a policy."""
-    return SpeculationTerms(
-        max_draft_length=16,
-        may_stop=False,
-        draft_length=draft_length,
-        draft_ahead=draft_ahead,
-        branches=0,
-        bonus_free=True,
-    )

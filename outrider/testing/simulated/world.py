@@ -8,8 +8,9 @@ from random import Random
 
 from outrider.testing.simulated.clock import Process, VirtualClock, Wait
 from outrider.testing.simulated.draft import SimulatedDraft
-from outrider.testing.simulated.loop import Policy, SimulatedGeneration, Tally
+from outrider.testing.simulated.loop import SimulatedGeneration, Tally
 from outrider.testing.simulated.machine import Machine
+from outrider.testing.simulated.policies import Policy
 from outrider.testing.simulated.target import SimulatedTarget
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from coordinator.draft_plan import SpeculationTerms
 from coordinator.policy import GenerationPolicy, PoolPolicy
-from outrider.testing.simulated.loop import Alone, Policy, fixed_terms
+from outrider.testing.simulated.policies import Alone, Policy, fixed_terms
 from outrider.testing.simulated.world import Outcome, Scene, World, rate
 
 AUTO = SpeculationTerms(max_draft_length=16, bonus_free=True)

@@ -6,7 +6,7 @@ import pytest
 
 from coordinator.draft_plan import SpeculationTerms
 from coordinator.policy import GenerationPolicy, PoolPolicy
-from outrider.testing.simulated.loop import Alone
+from outrider.testing.simulated.policies import Alone
 from outrider.testing.simulated.world import Outcome, Scene, World, rate
 
 LEARNT = 200
