@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 import typer
 
 from outrider.branch_limits import MOST_BRANCHES
+from outrider.cli.options import MAX_UINT32
 from outrider.settings import SpeculationChoice
 
 AUTO: Literal["auto"] = "auto"
-MAX_UINT32 = 2**32 - 1
 
 DraftLengthChoice = int | Literal["auto"]
 """Draft tokens in each round, or chosen by what is measured."""
