@@ -6,5 +6,8 @@ what both workers share (`worker`) and the command line (`cli`).
 
 __version__ = "0.1.0"
 
-PROTOCOL_VERSION = 1
-"""The version of the contract between coordinator and workers."""
+PROTOCOL_VERSION = 2
+"""The newest version of the contract between coordinator and workers."""
+
+OLDEST_PROTOCOL_VERSION = 1
+"""The oldest version that is still spoken: services are upgraded one after the other."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Protocol, TypeVar
 
-from outrider import PROTOCOL_VERSION
+from outrider import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION
 from outrider.errors import InvalidRequest, NotSupported, OutOfRange
 from outrider.rpc.validation import check_sampling
 from outrider.v1 import common_pb2
@@ -43,17 +43,17 @@ MessageT = TypeVar("MessageT")
 def check_open(
     message: OpenMessage, description: ModelDescription, *, vocabulary_size: int
 ) -> None:
-    """Raises NotSupported for another protocol version, InvalidRequest for anything else.
+    """Raises NotSupported for an unknown protocol version, InvalidRequest for anything else.
 
     `vocabulary_size` bounds the ids named in the sampling.
     """
-    if message.protocol_version != PROTOCOL_VERSION:
+    if not OLDEST_PROTOCOL_VERSION <= message.protocol_version <= PROTOCOL_VERSION:
+        spoken = f"{OLDEST_PROTOCOL_VERSION} to {PROTOCOL_VERSION}"
         raise NotSupported(
-            f"open.protocol_version: this worker speaks {PROTOCOL_VERSION}, "
-            f"got {message.protocol_version}",
+            f"open.protocol_version: this worker speaks {spoken}, got {message.protocol_version}",
             reason="PROTOCOL_VERSION",
             field="open.protocol_version",
-            allowed=str(PROTOCOL_VERSION),
+            allowed=spoken,
         )
     if message.choice_index > LARGEST_CHOICE_INDEX:
         raise InvalidRequest(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from outrider import PROTOCOL_VERSION, __version__
+from outrider import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION, __version__
 from outrider.tokenizer_files import TokenizerFiles
 from outrider.v1 import model_pb2
 
@@ -37,6 +37,7 @@ class ModelDescription:
             name=self.name,
             role=self.role,
             protocol_version=PROTOCOL_VERSION,
+            oldest_protocol_version=OLDEST_PROTOCOL_VERSION,
             features=sorted(self.features),
             weights_digest=self.weights_digest,
             vocabulary_size=self.vocabulary_size,

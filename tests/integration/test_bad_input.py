@@ -219,7 +219,7 @@ async def stream_refusal(
 
 OPENS = [
     ({"protocol_version": 0}, StatusCode.UNIMPLEMENTED, "open.protocol_version"),
-    ({"protocol_version": 2}, StatusCode.UNIMPLEMENTED, "open.protocol_version"),
+    ({"protocol_version": 3}, StatusCode.UNIMPLEMENTED, "open.protocol_version"),
     ({"sampling": common_pb2.SamplingParams()}, INVALID, "open.sampling.seed"),
     ({"sampling": common_pb2.SamplingParams(seed=1, top_p=NAN)}, INVALID, "sampling.top_p"),
     ({"choice_index": 128}, INVALID, "open.choice_index"),

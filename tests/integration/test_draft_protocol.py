@@ -261,7 +261,7 @@ async def test_an_open_that_makes_no_sense_is_refused(fields: dict[str, Any]) ->
 
 async def test_a_caller_of_another_version_is_told_so() -> None:
     async with serving(table()) as channel:
-        stream = await opened(channel, protocol_version=2)
+        stream = await opened(channel, protocol_version=3)
         assert await refusal(stream) == StatusCode.UNIMPLEMENTED
 
 

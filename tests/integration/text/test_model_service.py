@@ -8,7 +8,7 @@ import grpc
 import pytest
 from grpc import aio
 
-from outrider import PROTOCOL_VERSION, __version__
+from outrider import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION, __version__
 from outrider.tokenizer_files import TokenizerFiles
 from outrider.v1 import model_pb2, model_pb2_grpc
 from outrider.worker.model_description import ModelDescription
@@ -57,6 +57,7 @@ async def test_the_description(stub: model_pb2_grpc.ModelServiceStub, describe: 
         name="m",
         role=model_pb2.WORKER_ROLE_TARGET,
         protocol_version=PROTOCOL_VERSION,
+        oldest_protocol_version=OLDEST_PROTOCOL_VERSION,
         features=["a", "b"],
         weights_digest="w",
         vocabulary_size=100,
