@@ -14,8 +14,8 @@ from statistics import median
 import grpc
 
 from benchmarks.services import GRACE_S, Placement, Programs, Silent, service_plan, wait_for_draft
-from outrider.cli.client import Client
 from outrider.cli.deployment import Deployment
+from outrider.client import Client
 from outrider.delay_proxy import DelayProxy, running_delay_proxy
 from outrider.v1 import model_pb2, model_pb2_grpc
 

@@ -13,7 +13,7 @@ from benchmarks.prompts import PROMPTS, chat_request
 from benchmarks.results import Row
 from benchmarks.services import Placement, embedded_programs, pinned, running_services, unpinned
 from benchmarks.ways import synchronous
-from outrider.cli.client import Client
+from outrider.client import Client
 from outrider.v1 import generation_pb2
 
 OUTPUT_TOKENS = 96

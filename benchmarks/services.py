@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.subject import Subject
-from outrider.cli.client import Client
 from outrider.cli.deployment import Deployment, ServicePlan
+from outrider.client import Client
 from outrider.settings.environment import environment_name
 
 PAIRING_TIMEOUT_S = 60.0

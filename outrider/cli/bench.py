@@ -19,7 +19,6 @@ from outrider.bench.whole_file import check_writable
 from outrider.cli import bench_lists, bench_options, options, speculation_options
 from outrider.cli.bench_run import BenchRun, run_bench
 from outrider.cli.bench_subject import BenchSubject, own_pair, running_coordinator
-from outrider.cli.client import ClientError
 from outrider.cli.deployment import ServiceEndedError
 from outrider.cli.flags import flag_name
 from outrider.cli.pair import PairOptions, usable_cores
@@ -27,6 +26,7 @@ from outrider.cli.request import SamplingOptions
 from outrider.cli.signals import stop_signals
 from outrider.cli.terminal import ExitCode, fail, leave_broken_pipe
 from outrider.cli.verification import Verification, VerificationChoice
+from outrider.client import ClientError
 from outrider.rpc.tls import TlsFiles
 from outrider.settings import SettingsError
 

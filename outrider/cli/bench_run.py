@@ -21,10 +21,10 @@ from outrider.bench.table import report
 from outrider.bench.whole_file import write_whole
 from outrider.cli.bench_progress import BenchProgress
 from outrider.cli.bench_subject import BenchSubject, form_of_prompts, ready_state
-from outrider.cli.client import Client, ClientError, client_error
 from outrider.cli.plain import plain
 from outrider.cli.signals import StopRequest
 from outrider.cli.terminal import ExitCode, answers, notice
+from outrider.client import Client, ClientError, client_error
 from outrider.rpc.channel import open_channel
 from outrider.v1 import common_pb2, generation_pb2, generation_pb2_grpc
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from outrider.bench.load import PutPrompt
 from outrider.bench.prompts import Prompt
 from outrider.cli.chat_fallback import generate_chat
-from outrider.cli.client import Client, ClientError
 from outrider.cli.deployment import Deployment
 from outrider.cli.pair import PairOptions, RunningPair, start_pair
 from outrider.cli.progress import StartProgress
 from outrider.cli.request import chat_prompt
+from outrider.client import Client, ClientError
 from outrider.delay_proxy import DelayProxy, running_delay_proxy
 from outrider.rpc.tls import TlsFiles
 from outrider.v1 import generation_pb2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 
-from outrider.cli.client import Client, RequestError
+from outrider.client import Client, RequestError
 from outrider.v1 import generation_pb2
 
 

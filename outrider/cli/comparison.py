@@ -12,11 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from outrider.cli.chat_fallback import generate_chat
-from outrider.cli.client import Client
 from outrider.cli.figures import number, percent
 from outrider.cli.request import SamplingOptions, chat_prompt, speculation_params
 from outrider.cli.speculation import SpeculationFigures
 from outrider.cli.speculation_options import DraftLengthChoice, fixed_length
+from outrider.client import Client
 from outrider.v1 import generation_pb2
 
 

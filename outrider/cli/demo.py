@@ -14,7 +14,6 @@ import typer
 from rich.text import Text
 
 from outrider.cli import options
-from outrider.cli.client import Client, ClientError
 from outrider.cli.comparison import Comparer, Comparison, RunOptions, Task, comparison_table
 from outrider.cli.deployment import Deployment, ServiceEndedError
 from outrider.cli.pair import PairOptions, start_pair
@@ -31,6 +30,7 @@ from outrider.cli.terminal import (
     notice,
 )
 from outrider.cli.verification import VerificationChoice
+from outrider.client import Client, ClientError
 from outrider.settings import SettingsError
 
 TASKS = (

@@ -10,7 +10,6 @@ import typer
 
 from outrider.cli import options, speculation_options
 from outrider.cli.chat_fallback import generate_chat
-from outrider.cli.client import DEFAULT_ADDRESS, Client, ClientError
 from outrider.cli.output import JsonObject, Output, StreamedText
 from outrider.cli.prompt import PromptError, read_prompt
 from outrider.cli.request import SamplingOptions, chat_prompt, speculation_params
@@ -18,6 +17,7 @@ from outrider.cli.speculation_options import draft_length_choice, fixed_length
 from outrider.cli.tables import generation_table
 from outrider.cli.terminal import ExitCode, fail, leave_broken_pipe, notice, notices
 from outrider.cli.verification import Verification, VerificationChoice
+from outrider.client import DEFAULT_ADDRESS, Client, ClientError
 from outrider.rpc.tls import TlsFiles
 from outrider.settings import SpeculationChoice
 from outrider.v1 import generation_pb2

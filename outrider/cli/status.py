@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from outrider.cli import options
-from outrider.cli.client import DEFAULT_ADDRESS, Client, ClientError
 from outrider.cli.load_tables import load_tables
 from outrider.cli.plain import plain
 from outrider.cli.tables import coordinator_line, policy_table, worker_table
 from outrider.cli.terminal import answers, fail
+from outrider.client import DEFAULT_ADDRESS, Client, ClientError
 from outrider.rpc.tls import TlsFiles
 
 

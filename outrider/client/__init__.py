@@ -1,0 +1,13 @@
+"""Clients of a coordinator: one that makes a call, and one that goes on when a call breaks."""
+
+from outrider.client.client import DEFAULT_ADDRESS, Client
+from outrider.client.errors import ClientError, RequestError, UnreachableError, client_error
+
+__all__ = [
+    "DEFAULT_ADDRESS",
+    "Client",
+    "ClientError",
+    "RequestError",
+    "UnreachableError",
+    "client_error",
+]
