@@ -16,13 +16,14 @@ from coordinator.draft_tree import DraftTree
 from coordinator.drafting import Drafting
 from coordinator.ending import cut_output
 from coordinator.open_messages import draft_open, verify_open
+from coordinator.pairing import spoken_version
 from coordinator.plan import GenerationPlan
 from coordinator.policy import GenerationPolicy
 from coordinator.pools import Pools, ReadyTarget
 from coordinator.statistics import SpeculationStatistics
 from coordinator.target_session import TargetSession
 from coordinator.text.detokenizer import Detokenizer
-from outrider import telemetry
+from outrider import PROTOCOL_VERSION, telemetry
 from outrider.prefix import TokenPrefix
 from outrider.v1 import draft_pb2, generation_pb2
 
@@ -61,7 +62,7 @@ class Generation:
         )
         self._target = TargetSession(
             target.peer,
-            verify_open(plan),
+            verify_open(plan, spoken_version(target.model)),
             run_credit=LONGEST_RUN if DECODE_TOKENS in self._model.features else 0,
         )
         self._prefix = TokenPrefix((*plan.prompt_token_ids, *plan.resumed_token_ids))
@@ -123,7 +124,7 @@ class Generation:
         )
         self._draft = DraftSession(
             pools.draft_peer,
-            draft_open(plan, mode=mode, model=self._model),
+            draft_open(plan, self._draft_version(), mode=mode, model=self._model),
             prefix=self._prefix,
             tree=self._tree,
             intake=intake,
@@ -138,6 +139,10 @@ class Generation:
             tree=self._tree,
             room=self._draft_room,
         )
+
+    def _draft_version(self) -> int:
+        model = self._pools.draft_model()
+        return spoken_version(model) if model is not None else PROTOCOL_VERSION
 
     def _draft_room(self) -> int:
         """Draft tokens that can still become output, one of the target's behind them, and that

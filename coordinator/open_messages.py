@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from coordinator.plan import GenerationPlan
-from outrider import PROTOCOL_VERSION
 from outrider.randomness import Purpose, derive_seed
 from outrider.v1 import common_pb2, draft_pb2, model_pb2, target_pb2
 
 CHOICE_INDEX = 0
 
 
-def verify_open(plan: GenerationPlan) -> target_pb2.VerifyOpen:
-    """The target gets the request's sampling, seed included."""
+def verify_open(plan: GenerationPlan, protocol_version: int) -> target_pb2.VerifyOpen:
+    """The target gets the request's sampling, seed included.
+
+    `protocol_version` is the one that both sides speak.
+    """
     return target_pb2.VerifyOpen(
-        protocol_version=PROTOCOL_VERSION,
+        protocol_version=protocol_version,
         sampling=plan.sampling,
         choice_index=CHOICE_INDEX,
         prompt_length=len(plan.prompt_token_ids),
@@ -22,7 +24,11 @@ def verify_open(plan: GenerationPlan) -> target_pb2.VerifyOpen:
 
 
 def draft_open(
-    plan: GenerationPlan, *, mode: draft_pb2.DraftMode.ValueType, model: model_pb2.GetModelResponse
+    plan: GenerationPlan,
+    protocol_version: int,
+    *,
+    mode: draft_pb2.DraftMode.ValueType,
+    model: model_pb2.GetModelResponse,
 ) -> draft_pb2.DraftOpen:
     """The draft gets a seed of its own, never the request's, and none when it draws nothing.
 
@@ -35,7 +41,7 @@ def draft_open(
     sampling.CopyFrom(plan.sampling)
     sampling.ClearField("seed")
     message = draft_pb2.DraftOpen(
-        protocol_version=PROTOCOL_VERSION,
+        protocol_version=protocol_version,
         sampling=sampling,
         choice_index=CHOICE_INDEX,
         prompt_length=len(plan.prompt_token_ids),

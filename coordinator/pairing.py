@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coordinator.text.tokenizer import TargetTokenizer
-from outrider import PROTOCOL_VERSION
+from outrider import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION
 from outrider.v1 import model_pb2
 
 
@@ -47,14 +47,31 @@ def check_pair(
             )
 
 
+def spoken_version(model: model_pb2.GetModelResponse) -> int:
+    """The newest version of the contract that this coordinator and that worker both speak.
+
+    Raises PairingError, naming what each speaks, when they have none in common.
+    """
+    newest = model.protocol_version
+    oldest = model.oldest_protocol_version or newest
+    version = min(newest, PROTOCOL_VERSION)
+    if version < max(oldest, OLDEST_PROTOCOL_VERSION):
+        raise PairingError(
+            f"the {_role_name(model.role)} speaks protocol version {_range(oldest, newest)}, "
+            f"not {_range(OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION)}"
+        )
+    return version
+
+
+def _range(oldest: int, newest: int) -> str:
+    return str(newest) if oldest == newest else f"{oldest} to {newest}"
+
+
 def _check_service(model: model_pb2.GetModelResponse, role: model_pb2.WorkerRole.ValueType) -> None:
     wanted = _role_name(role)
     if model.role != role:
         raise PairingError(f"{model.name!r} is served as {_role_name(model.role)}, not as {wanted}")
-    if model.protocol_version != PROTOCOL_VERSION:
-        raise PairingError(
-            f"the {wanted} speaks protocol version {model.protocol_version}, not {PROTOCOL_VERSION}"
-        )
+    spoken_version(model)
 
 
 def _role_name(role: model_pb2.WorkerRole.ValueType) -> str:

@@ -10,6 +10,7 @@ import grpc
 from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from coordinator.pairing import PairingError, spoken_version
 from outrider.v1 import generation_pb2, model_pb2, model_pb2_grpc
 
 PROBE_TIMEOUT_S = 2.0
@@ -74,8 +75,13 @@ class Worker:
                 health_pb2.HealthCheckRequest(service=self._health_name), timeout=PROBE_TIMEOUT_S
             ),
         )
-        serving = health.status == health_pb2.HealthCheckResponse.SERVING
-        return Probe(model, reason="" if serving else "it is not serving: starting or draining")
+        if health.status != health_pb2.HealthCheckResponse.SERVING:
+            return Probe(model, reason="it is not serving: starting or draining")
+        try:
+            spoken_version(model)
+        except PairingError as error:
+            return Probe(model, reason=str(error))
+        return Probe(model)
 
     async def _status(self) -> model_pb2.ModelServiceGetStatusResponse:
         return await self._model_service.GetStatus(

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from coordinator.pairing import PairingError, check_pair
+from coordinator.pairing import PairingError, check_pair, spoken_version
 from coordinator.text.tokenizer import TargetTokenizer
 from outrider import PROTOCOL_VERSION
 from outrider.testing.small_tokenizers import byte_level_tokenizer, tokenizer_files
@@ -152,5 +152,26 @@ def test_another_protocol_version_is_refused(side: str) -> None:
         "draft": described(model_pb2.WORKER_ROLE_DRAFT, NONE, SIZE),
     }
     models[side].protocol_version += 1
-    with pytest.raises(PairingError, match=f"the {side} speaks protocol version"):
+    with pytest.raises(PairingError, match=f"the {side} speaks protocol version 3, not 1 to 2"):
         check_pair(models["target"], models["draft"], None, None)
+
+
+@pytest.mark.parametrize(
+    ("oldest", "newest", "spoken"), [(0, 1, 1), (0, 2, 2), (1, 2, 2), (1, 9, 2), (2, 3, 2)]
+)
+def test_the_newest_version_that_both_speak_is_spoken(
+    oldest: int, newest: int, spoken: int
+) -> None:
+    model = model_pb2.GetModelResponse(protocol_version=newest, oldest_protocol_version=oldest)
+    assert spoken_version(model) == spoken
+
+
+@pytest.mark.parametrize(("oldest", "newest"), [(0, 0), (0, 3), (3, 3), (3, 4)])
+def test_a_worker_without_a_common_version_is_refused(oldest: int, newest: int) -> None:
+    model = model_pb2.GetModelResponse(
+        role=model_pb2.WORKER_ROLE_TARGET,
+        protocol_version=newest,
+        oldest_protocol_version=oldest,
+    )
+    with pytest.raises(PairingError, match=rf"the target speaks .*{newest}, not 1 to 2"):
+        spoken_version(model)
