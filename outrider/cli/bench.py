@@ -70,7 +70,7 @@ def bench(
     table, a verdict and a recommended setting; Ctrl-C keeps what was measured.
     """
     if server is not None:
-        server = options.host_and_port(server)
+        server = options.first_address(server)
         _refuse_options_of_own_pair(context)
     try:
         speculating = [

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 
-from outrider.client import Client, RequestError
+from outrider.client import Client, RequestError, ResumingClient
 from outrider.v1 import generation_pb2
 
 
 def generate_chat(
-    client: Client,
+    client: Client | ResumingClient,
     request: generation_pb2.GenerateRequest,
     on_fallback: Callable[[], None],
 ) -> Generator[generation_pb2.OutputChunk | generation_pb2.GenerationSummary]:

@@ -13,11 +13,13 @@ from outrider.cli.chat_fallback import generate_chat
 from outrider.cli.output import JsonObject, Output, StreamedText
 from outrider.cli.prompt import PromptError, read_prompt
 from outrider.cli.request import SamplingOptions, chat_prompt, speculation_params
+from outrider.cli.retries import RetryNotices
 from outrider.cli.speculation_options import draft_length_choice, fixed_length
 from outrider.cli.tables import generation_table
 from outrider.cli.terminal import ExitCode, fail, leave_broken_pipe, notice, notices
 from outrider.cli.verification import Verification, VerificationChoice
-from outrider.client import DEFAULT_ADDRESS, Client, ClientError
+from outrider.client import DEFAULT_ADDRESS, ClientError, Patience, ResumingClient
+from outrider.client.patience import DEFAULT_S
 from outrider.rpc.tls import TlsFiles
 from outrider.settings import SpeculationChoice
 from outrider.v1 import generation_pb2
@@ -32,7 +34,7 @@ MODES = {
 
 def generate(
     prompt: Annotated[str, typer.Argument(help="What to answer; - reads standard input.")],
-    address: options.Address = DEFAULT_ADDRESS,
+    address: options.Addresses = DEFAULT_ADDRESS,
     raw: Annotated[
         bool, typer.Option("--raw", help="Continue the text as it stands, without a chat.")
     ] = False,
@@ -57,6 +59,7 @@ def generate(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object at the end instead of text.")
     ] = False,
+    patience: options.Patience = DEFAULT_S,
     tls_ca: options.TlsCa = None,
     tls_cert: options.TlsCert = None,
     tls_key: options.TlsKey = None,
@@ -64,7 +67,7 @@ def generate(
     """Answer a prompt, streamed.
 
     A chat where the model has a template for one, else a continuation. Only the text goes to
-    standard output.
+    standard output. When a coordinator is lost, the next of them goes on where it stopped.
     """
     if raw and system is not None:
         fail("--system needs a chat: it does not go with --raw", ExitCode.USAGE)
@@ -101,9 +104,15 @@ def generate(
         request.text = text
     else:
         request.chat.CopyFrom(chat_prompt(text, system=system))
+    retries = RetryNotices()
     output: Output = JsonObject(sys.stdout) if as_json else StreamedText(sys.stdout)
     try:
-        with Client(address, tls=TlsFiles(tls_cert, tls_key, tls_ca)) as client:
+        with ResumingClient(
+            options.address_list(address),
+            tls=TlsFiles(tls_cert, tls_key, tls_ca),
+            patience=Patience(total_s=patience),
+            on_retry=retries,
+        ) as client:
             summary = _run(client, request, output)
     except KeyboardInterrupt:
         output.break_off()
@@ -114,11 +123,13 @@ def generate(
         output.break_off()
         fail(str(error))
     if stats:
+        if retries.resumed:
+            notice("The figures are of the last part alone, after the break.")
         notices().print(generation_table(summary))
 
 
 def _run(
-    client: Client, request: generation_pb2.GenerateRequest, output: Output
+    client: ResumingClient, request: generation_pb2.GenerateRequest, output: Output
 ) -> generation_pb2.GenerationSummary:
     """Hands the events on as they come. An interruption on the way cancels the call."""
     with closing(generate_chat(client, request, _tell_fallback)) as events:

@@ -13,12 +13,23 @@ MAX_UINT32 = 2**32 - 1
 MAX_UINT64 = 2**64 - 1
 
 
-def host_and_port(address: str) -> str:
-    """`address` unchanged. Raises typer.BadParameter unless it is host:port."""
+def address_list(text: str) -> list[str]:
+    """The addresses of a comma-separated list. Raises ValueError unless each is host:port."""
+    return [check_peer(part.strip()) for part in text.split(",")]
+
+
+def addresses(text: str) -> str:
+    """`text` unchanged. Raises typer.BadParameter unless it lists host:port, one or more."""
     try:
-        return check_peer(address)
+        address_list(text)
     except ValueError as error:
-        raise typer.BadParameter(f"must be {error}, got {address!r}") from None
+        raise typer.BadParameter(f"must be {error}, got {text!r}") from None
+    return text
+
+
+def first_address(text: str) -> str:
+    """The first address of a list. Raises typer.BadParameter as `addresses` does."""
+    return addresses(text).split(",")[0].strip()
 
 
 Address = Annotated[
@@ -26,8 +37,26 @@ Address = Annotated[
     typer.Option(
         envvar="OUTRIDER_ADDRESS",
         metavar="HOST:PORT",
-        callback=host_and_port,
-        help="The coordinator to ask.",
+        callback=first_address,
+        help="The coordinator to ask; of several, the first.",
+    ),
+]
+Addresses = Annotated[
+    str,
+    typer.Option(
+        envvar="OUTRIDER_ADDRESS",
+        metavar="HOST:PORT,...",
+        callback=addresses,
+        help="The coordinators to ask: when one is lost, the next goes on.",
+    ),
+]
+Patience = Annotated[
+    float,
+    typer.Option(
+        envvar="OUTRIDER_PATIENCE_S",
+        metavar="SECONDS",
+        min=0,
+        help="How long to try again when coordinators are lost or busy.",
     ),
 ]
 

@@ -37,13 +37,13 @@ class Client:
         self._stub = generation_pb2_grpc.GenerationServiceStub(self._channel)
 
     def generate(
-        self, request: generation_pb2.GenerateRequest
+        self, request: generation_pb2.GenerateRequest, *, timeout_s: float | None = None
     ) -> Generator[generation_pb2.OutputChunk | generation_pb2.GenerationSummary]:
         """Yields chunks as they come, then the summary. Closing the iterator cancels the call.
 
-        Raises UnreachableError or RequestError.
+        `timeout_s` is for the whole call; None: no limit. Raises UnreachableError or RequestError.
         """
-        call = self._stub.Generate(request)
+        call = self._stub.Generate(request, timeout=timeout_s)
         begun = ended = False
         try:
             for response in call:

@@ -218,7 +218,8 @@ def test_an_empty_pool_is_told_from_a_missing_server(
     server.script.error = server.script.error_status(
         grpc.StatusCode.UNAVAILABLE, "no target is ready", "POOL_UNAVAILABLE"
     )
-    done = outrider("generate", "Hello", "--json", "--address", server.address)
+    once = ("--json", "--patience", "0", "--address", server.address)
+    done = outrider("generate", "Hello", *once)
     assert (done.returncode, done.stdout) == (1, "")
     assert "no target is ready" in done.stderr
     assert "0.5 s" in done.stderr

@@ -74,7 +74,7 @@ def test_a_reader_that_leaves_ends_the_call_quietly(server: ScriptedServer) -> N
 def test_a_lost_connection_is_a_failure_and_keeps_what_came(server: ScriptedServer) -> None:
     server.script.endless = True
     server.script.events.pop()
-    with _generate(server.address) as (process, output):
+    with _generate(server.address, "--patience", "0.2") as (process, output):
         _read_for(output, b" more")
         server.stop.set()
         assert process.wait(timeout=30) == 1
@@ -86,12 +86,12 @@ def test_a_lost_connection_is_a_failure_and_keeps_what_came(server: ScriptedServ
 
 @contextmanager
 def _generate(
-    address: str, *, terminal: bool = False
+    address: str, *options: str, terminal: bool = False
 ) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """The running command and where to read its standard output."""
     controller, line = pty.openpty() if terminal else (-1, subprocess.PIPE)
     process = subprocess.Popen(
-        [sys.executable, "-m", "outrider", "generate", "Hello", "--address", address],
+        [sys.executable, "-m", "outrider", "generate", "Hello", "--address", address, *options],
         stdin=subprocess.DEVNULL,
         stdout=line,
         stderr=subprocess.PIPE,
