@@ -5,6 +5,8 @@ OutriderError
 │   └── OutOfRange        OUT_OF_RANGE        too much for this model, fine for another
 ├── NotSupported          UNIMPLEMENTED       a known option that this version does not have
 ├── ModelNotFound         NOT_FOUND           no such model here
+├── Unauthenticated       UNAUTHENTICATED     the caller did not show who it is
+├── NotAllowed            PERMISSION_DENIED   the caller is known and may not call
 ├── Exhausted             RESOURCE_EXHAUSTED  no room now; carries a delay to retry after
 ├── PoolUnavailable       UNAVAILABLE         no worker to serve this; carries a delay
 ├── NumericalFailure      INTERNAL            the model gave NaN or infinite logits
@@ -31,6 +33,8 @@ class Status(StrEnum):
     OUT_OF_RANGE = "OUT_OF_RANGE"
     UNIMPLEMENTED = "UNIMPLEMENTED"
     NOT_FOUND = "NOT_FOUND"
+    UNAUTHENTICATED = "UNAUTHENTICATED"
+    PERMISSION_DENIED = "PERMISSION_DENIED"
     RESOURCE_EXHAUSTED = "RESOURCE_EXHAUSTED"
     UNAVAILABLE = "UNAVAILABLE"
     INTERNAL = "INTERNAL"
@@ -96,6 +100,20 @@ class ModelNotFound(OutriderError):
 
     status = Status.NOT_FOUND
     reason = "MODEL_NOT_FOUND"
+
+
+class Unauthenticated(OutriderError):
+    """The caller did not show who it is."""
+
+    status = Status.UNAUTHENTICATED
+    reason = "UNAUTHENTICATED"
+
+
+class NotAllowed(OutriderError):
+    """The caller is known, and is not one of those who may call."""
+
+    status = Status.PERMISSION_DENIED
+    reason = "NOT_ALLOWED"
 
 
 class Exhausted(OutriderError):

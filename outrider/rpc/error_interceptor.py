@@ -7,22 +7,18 @@ that call `context.write`. A handler that is no coroutine is left alone; these s
 from __future__ import annotations
 
 import asyncio
-import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import aclosing
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn
 
 import grpc
 import structlog
 from grpc import aio
 
 from outrider.errors import InternalFailure, OutriderError
+from outrider.rpc.handlers import Behaviour, Context, Continuation, Handler, wrapped
 from outrider.rpc.open_calls import OpenCalls
 from outrider.rpc.status import abort
-
-Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
-Continuation: TypeAlias = "Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]]"
-Context: TypeAlias = aio.ServicerContext[Any, Any]
 
 log = structlog.get_logger(__name__)
 
@@ -43,29 +39,16 @@ class ErrorInterceptor(aio.ServerInterceptor):
         handler = await continuation(handler_call_details)
         if handler is None:
             return handler
-        return _wrap(handler, handler_call_details.method, self._open_calls)
+        method, open_calls = handler_call_details.method, self._open_calls
+        around = wrapped(
+            handler,
+            call=lambda behaviour: _wrap_coroutine(behaviour, method, open_calls),
+            stream=lambda behaviour: _wrap_generator(behaviour, method, open_calls),
+        )
+        return around or handler
 
 
-def _wrap(handler: Handler, method: str, open_calls: OpenCalls) -> Handler:
-    """The same handler, its exceptions mapped."""
-    if handler.request_streaming and handler.response_streaming:
-        behaviour, rebuild = handler.stream_stream, grpc.stream_stream_rpc_method_handler
-    elif handler.request_streaming:
-        behaviour, rebuild = handler.stream_unary, grpc.stream_unary_rpc_method_handler
-    elif handler.response_streaming:
-        behaviour, rebuild = handler.unary_stream, grpc.unary_stream_rpc_method_handler
-    else:
-        behaviour, rebuild = handler.unary_unary, grpc.unary_unary_rpc_method_handler
-    if inspect.isasyncgenfunction(behaviour):
-        wrapped: Any = _wrap_generator(behaviour, method, open_calls)
-    elif inspect.iscoroutinefunction(behaviour):
-        wrapped = _wrap_coroutine(behaviour, method, open_calls)
-    else:
-        return handler
-    return rebuild(wrapped, handler.request_deserializer, handler.response_serializer)
-
-
-def _wrap_coroutine(behaviour: Any, method: str, open_calls: OpenCalls) -> Any:
+def _wrap_coroutine(behaviour: Behaviour, method: str, open_calls: OpenCalls) -> Behaviour:
     async def call(request: Any, context: Context) -> Any:
         try:
             with open_calls:
@@ -76,7 +59,7 @@ def _wrap_coroutine(behaviour: Any, method: str, open_calls: OpenCalls) -> Any:
     return call
 
 
-def _wrap_generator(behaviour: Any, method: str, open_calls: OpenCalls) -> Any:
+def _wrap_generator(behaviour: Behaviour, method: str, open_calls: OpenCalls) -> Behaviour:
     async def stream(request: Any, context: Context) -> AsyncIterator[Any]:
         try:
             with open_calls:

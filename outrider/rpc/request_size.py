@@ -11,7 +11,7 @@ import grpc
 from grpc import aio
 
 from outrider.errors import InvalidRequest
-from outrider.rpc.error_interceptor import Context, Continuation, Handler
+from outrider.rpc.handlers import Context, Continuation, Handler
 from outrider.rpc.limits import MAX_MESSAGE_BYTES
 
 

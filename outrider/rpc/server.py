@@ -13,6 +13,7 @@ from grpc import aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from outrider.rpc.access import OPEN_ACCESS, AccessInterceptor, AccessPolicy
 from outrider.rpc.error_interceptor import ErrorInterceptor
 from outrider.rpc.health import DrainingHealth
 from outrider.rpc.limits import MAX_MESSAGE_BYTES, server_options
@@ -35,7 +36,7 @@ class ListenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Where a server listens, with which certificates, and what it takes.
+    """Where a server listens, with which certificates, what it takes, and from whom.
 
     `max_receive_bytes` bounds one message; `connection_age_s` is how long a connection takes new
     calls (None: as long as it lasts).
@@ -45,6 +46,7 @@ class Listener:
     tls: TlsFiles | None = None
     max_receive_bytes: int = MAX_MESSAGE_BYTES
     connection_age_s: float | None = None
+    access: AccessPolicy = OPEN_ACCESS
 
 
 class RpcServer:
@@ -61,6 +63,7 @@ class RpcServer:
         self.grpc_server = aio.server(
             interceptors=[
                 ErrorInterceptor(self._open_calls),
+                AccessInterceptor(listener.access),
                 RequestSizeInterceptor(listener.max_receive_bytes),
             ],
             options=server_options(

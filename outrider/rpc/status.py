@@ -24,6 +24,10 @@ MOST_VALUES = 8
 
 RETRY_AFTER_LOSS_S = 1.0
 
+_REFUSED_AT_THE_DOOR = frozenset(
+    {grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED}
+)
+
 _LOSSES = frozenset(
     {
         grpc.StatusCode.UNAVAILABLE,
@@ -122,11 +126,16 @@ def remote_error(error: grpc.RpcError) -> RemoteError:
 def to_outrider_error(error: aio.AioRpcError, *, pool: str) -> OutriderError:
     """What a failed call to a worker of `pool` means to the coordinator's own caller.
 
-    A refusal keeps its code, reason and metadata. A worker that is gone, or did not answer in
-    time, is UNAVAILABLE. Text that no service of this kind has worded stays out: it may tell of
-    the inside.
+    A refusal keeps its code, reason and metadata. A worker that is gone, did not answer in time,
+    or does not let the coordinator in, is UNAVAILABLE: the caller's own right to call is another
+    matter. Text that no service of this kind has worded stays out: it may tell of the inside.
     """
     remote = remote_error(error)
+    if remote.code in _REFUSED_AT_THE_DOOR:
+        return PoolUnavailable(
+            f"the {pool} does not let this coordinator in ({remote.code.name})",
+            retry_after_s=RETRY_AFTER_LOSS_S,
+        )
     if remote.reason and remote.code.name in Status.__members__:
         passed_on = OutriderError(
             f"{pool}: {remote.message}", reason=remote.reason, retry_after_s=remote.retry_after_s

@@ -13,11 +13,13 @@ from outrider.errors import (
     InternalFailure,
     InvalidRequest,
     ModelNotFound,
+    NotAllowed,
     NotSupported,
     NumericalFailure,
     OutOfRange,
     OutriderError,
     PoolUnavailable,
+    Unauthenticated,
 )
 
 EXAMPLES: list[OutriderError] = [
@@ -26,6 +28,8 @@ EXAMPLES: list[OutriderError] = [
     OutOfRange("round", "at most 8 ids", got=9),
     NotSupported("no such option", reason="PROTOCOL_VERSION", field="open", allowed="1"),
     ModelNotFound("no such model"),
+    Unauthenticated("who are you?"),
+    NotAllowed("not you"),
     Exhausted("all handles are in use", retry_after_s=1.0),
     PoolUnavailable("no worker", retry_after_s=2.0),
     NumericalFailure("NaN"),

@@ -12,12 +12,14 @@ from outrider.errors import (
     InternalFailure,
     InvalidRequest,
     ModelNotFound,
+    NotAllowed,
     NotSupported,
     NumericalFailure,
     OutOfRange,
     OutriderError,
     PoolUnavailable,
     Status,
+    Unauthenticated,
 )
 from outrider.rpc.status import (
     DETAILS_KEY,
@@ -119,3 +121,11 @@ def test_trailers_stay_below_grpcs_soft_limit() -> None:
     percent_encoded = 3 * len(clipped(error.message).encode())
     base64_encoded = len(status_details(error)) * 4 / 3
     assert percent_encoded + base64_encoded < 8_000
+
+
+@pytest.mark.parametrize("error", [Unauthenticated("no key"), NotAllowed("not you")])
+def test_a_worker_that_lets_nobody_in_is_not_the_callers_fault(error: OutriderError) -> None:
+    passed_on = to_outrider_error(sent(error), pool="target")
+    assert passed_on.status is Status.UNAVAILABLE
+    assert passed_on.retry_after_s
+    assert error.message not in passed_on.message
