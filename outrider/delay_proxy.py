@@ -14,7 +14,7 @@ PIECE_BYTES = 1 << 14
 MOST_PIECES = 4096
 """In flight in one direction of one connection; more is left with the sender."""
 
-_Pieces: TypeAlias = asyncio.Queue[tuple[float, bytes]]
+Pieces: TypeAlias = asyncio.Queue[tuple[float, bytes]]
 """When it is due and what; no bytes: the sender has ended."""
 
 
@@ -95,7 +95,7 @@ class DelayProxy:
             writers.append(far_writer)
             async with asyncio.TaskGroup() as ways:
                 for source, sink in ((reader, far_writer), (far_reader, writer)):
-                    pieces: _Pieces = asyncio.Queue(MOST_PIECES)
+                    pieces: Pieces = asyncio.Queue(MOST_PIECES)
                     ways.create_task(self._take(source, pieces))
                     ways.create_task(self._give(pieces, sink))
         except* OSError:
@@ -104,7 +104,7 @@ class DelayProxy:
             for one in writers:
                 one.transport.abort()
 
-    async def _take(self, source: asyncio.StreamReader, pieces: _Pieces) -> None:
+    async def _take(self, source: asyncio.StreamReader, pieces: Pieces) -> None:
         clock = asyncio.get_running_loop().time
         due = 0.0
         piece = b"something"
@@ -113,7 +113,7 @@ class DelayProxy:
             due = max(due, clock() + self.round_trip_s / 2)
             await pieces.put((due, piece))
 
-    async def _give(self, pieces: _Pieces, sink: asyncio.StreamWriter) -> None:
+    async def _give(self, pieces: Pieces, sink: asyncio.StreamWriter) -> None:
         clock = asyncio.get_running_loop().time
         piece = b"something"
         while piece:
