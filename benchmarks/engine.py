@@ -22,7 +22,7 @@ from outrider.prefix import TokenPrefix
 from outrider.randomness import Purpose, derive_seed, draw_word
 from outrider.testing.cluster import WorkerPlan, start_target
 from outrider.v1 import common_pb2
-from outrider.worker.binding import Binding, bound_handle
+from outrider.worker.binding import Binding, opening_handle
 from outrider.worker.runtime import Runtime
 from target_service.draft_check import ProposedToken
 from target_service.judgement import Rule
@@ -117,8 +117,8 @@ class Engine:
             prompt_length=1,
             rule=rule,
         )
-        async with bound_handle(self.runtime, common_pb2.KvHandle(), scope=b"") as binding:
-            yield Generation(self.runtime, binding, terms)
+        async with opening_handle(self.runtime, common_pb2.KvHandle(), scope=b"") as opening:
+            yield Generation(self.runtime, await opening, terms)
 
     @asynccontextmanager
     async def generations(

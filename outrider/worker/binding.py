@@ -70,39 +70,48 @@ class ReleaseState:
 
 
 @asynccontextmanager
-async def bound_handle(
+async def opening_handle(
     runtime: Runtime[Any, Any], requested: common_pb2.KvHandle, *, scope: bytes
-) -> AsyncIterator[Binding]:
+) -> AsyncIterator[asyncio.Future[Binding]]:
     """Pins the requested state, or new state where there is none of that name.
 
-    Leaving in an orderly way (half-close) frees the state; any exception leaves it leased, so
-    that a caller whose stream broke finds it again.
+    The model thread does so between two forwards; the block has to wait for it. Leaving in an
+    orderly way (half-close) frees the state; any exception leaves it leased, so that a caller whose
+    stream broke finds it again.
     """
     if len(scope) > LONGEST_SCOPE:
         raise InvalidRequest("open.cache_scope", f"at most {LONGEST_SCOPE} bytes", got=len(scope))
     ours = requested.replica_id == runtime.description.replica_id
     wanted = requested.handle_id if ours and requested.handle_id else None
-    opening = OpenState(
-        wanted, new_id=secrets.token_hex(16), owner=secrets.token_hex(8), scope=scope
-    )
+    state = OpenState(wanted, new_id=secrets.token_hex(16), owner=secrets.token_hex(8), scope=scope)
+    opening = asyncio.create_task(_open(runtime, state))
     try:
-        binding = await runtime.on_model_thread(opening)
-    except asyncio.CancelledError:
-        # The state is made all the same, before the model thread comes to this.
-        _let_go(runtime, LeaseState(opening.new_id, opening.owner))
-        if wanted is not None:
-            _let_go(runtime, LeaseState(wanted, opening.owner))
-        raise
-    runtime.open_streams += 1
-    try:
-        yield binding
+        yield opening
     except BaseException:
-        _let_go(runtime, LeaseState(binding.handle_id, binding.owner))
+        if not opening.done():
+            opening.cancel()
+            # The state is made all the same, before the model thread comes to this.
+            for handle_id in filter(None, (state.wanted, state.new_id)):
+                _let_go(runtime, LeaseState(handle_id, state.owner))
+        elif _is_bound(opening):
+            _let_go(runtime, LeaseState(opening.result().handle_id, state.owner))
         raise
     else:
-        await runtime.on_model_thread(ReleaseState(binding.handle_id, binding.owner))
+        await runtime.on_model_thread(ReleaseState(opening.result().handle_id, state.owner))
     finally:
-        runtime.open_streams -= 1
+        if _is_bound(opening):
+            runtime.open_streams -= 1
+
+
+async def _open(runtime: Runtime[Any, Any], state: OpenState) -> Binding:
+    binding = await runtime.on_model_thread(state)
+    runtime.open_streams += 1
+    return binding
+
+
+def _is_bound(opening: asyncio.Task[Binding]) -> bool:
+    """It has pinned state; it was neither refused nor cancelled."""
+    return opening.done() and not opening.cancelled() and opening.exception() is None
 
 
 def _let_go(runtime: Runtime[Any, Any], action: LeaseState) -> None:

@@ -11,12 +11,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
 
 from outrider.engine.loop import Done, Ticket
-
-PROGRESS_INTERVAL_S = 1.0
+from outrider.worker.signs_of_life import SIGN_INTERVAL_S
 
 
 class NumberedRound(Protocol):
@@ -75,14 +74,33 @@ class RoundWork(Protocol[RoundT_contra, ResultT]):
 
 @dataclass(slots=True)
 class _Live(Generic[RoundT, ResultT]):
+    """The round that is worked on; times are seconds of time.monotonic."""
+
     round: RoundT
     ticket: Ticket[ResultT]
-    since: float
+    since: float = field(default_factory=time.monotonic)
+    heard: float = field(default_factory=time.monotonic)
 
     @property
     def answer(self) -> asyncio.Future[Done[ResultT]]:
         """The ticket's own future: a task around it would cost a turn of the event loop."""
         return self.ticket.future
+
+    @property
+    def sign_due_s(self) -> float:
+        """Seconds until its caller should hear of it again; 0: now."""
+        return max(0.0, self.heard + SIGN_INTERVAL_S - time.monotonic())
+
+    def take(self) -> Answered[RoundT, ResultT]:
+        """The answer, which must be there."""
+        done = self.ticket.take()
+        self.since = self.heard = time.monotonic()
+        return Answered(self.round, done)
+
+    def sign(self) -> StillWorking[RoundT]:
+        """A sign of life."""
+        self.heard = time.monotonic()
+        return StillWorking(self.round, int((self.heard - self.since) * 1000))
 
 
 async def run_rounds(
@@ -95,38 +113,36 @@ async def run_rounds(
     """
     live: _Live[RoundT, ResultT] | None = None
     waiting: RoundT | None = None
+    # What the model thread is being asked: nothing else is looked at meanwhile.
+    asked: asyncio.Task[bool] | None = None
     arrival: asyncio.Task[RoundT | None] | None = _next_of(rounds)
     try:
         while arrival is not None or live is not None or waiting is not None:
             if live is None and waiting is not None:
-                live, waiting = _Live(waiting, work.begin(waiting), time.monotonic()), None
-            awaited: set[asyncio.Task[RoundT | None] | asyncio.Future[Done[ResultT]]] = set()
-            if arrival is not None:
-                awaited.add(arrival)
-            if live is not None:
-                awaited.add(live.answer)
-            timeout = PROGRESS_INTERVAL_S if live is not None else None
+                live, waiting = _Live(waiting, work.begin(waiting)), None
             finished, _ = await asyncio.wait(
-                awaited, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
+                {asked} if asked is not None else _awaited(arrival, live),
+                timeout=live.sign_due_s if live is not None else None,
+                return_when=asyncio.FIRST_COMPLETED,
             )
-            if live is not None and live.answer in finished:
-                done = live.ticket.take()
-                yield Answered(live.round, done)
-                if done.last:
+            if asked is not None:
+                if asked in finished:
+                    goes_on, asked = asked.result(), None
+                    if goes_on and live is not None and waiting is not None:
+                        live.round, waiting = waiting, None
+            elif live is not None and live.answer in finished:
+                yield (answered := live.take())
+                if answered.done.last:
                     live = None
-                else:
-                    live.since = time.monotonic()
-                    if arrival is None or waiting is not None:
-                        # It may not have begun when it was asked before.
-                        await work.end_soon()
-            elif live is not None and not finished:
-                yield StillWorking(live.round, int((time.monotonic() - live.since) * 1000))
-            if arrival is not None and arrival in finished:
+                elif arrival is None or waiting is not None:
+                    # It may not have begun when it was asked before.
+                    asked = asyncio.create_task(_end(work))
+            elif arrival is not None and arrival in finished:
                 newer = arrival.result()
                 arrival = _next_of(rounds) if newer is not None else None
                 if newer is None:
                     if live is not None:
-                        await work.end_soon()
+                        asked = asyncio.create_task(_end(work))
                     continue
                 if waiting is not None:
                     yield GaveWay(waiting)
@@ -136,15 +152,37 @@ async def run_rounds(
                 if await live.ticket.withdraw():
                     yield GaveWay(live.round)
                     live = None
-                elif await work.go_on(newer):
-                    live.round, waiting = newer, None
                 else:
-                    await work.end_soon()
+                    asked = asyncio.create_task(_go_on_or_end(work, newer))
+            if live is not None and not live.sign_due_s:
+                yield live.sign()
     finally:
-        if arrival is not None:
-            arrival.cancel()
+        for task in (arrival, asked):
+            if task is not None:
+                task.cancel()
         if live is not None:
             live.ticket.abandon()
+
+
+def _awaited(
+    arrival: asyncio.Task[RoundT | None] | None, live: _Live[RoundT, ResultT] | None
+) -> set[asyncio.Future[Any]]:
+    awaited: set[asyncio.Future[Any]] = set()
+    if arrival is not None:
+        awaited.add(arrival)
+    if live is not None:
+        awaited.add(live.answer)
+    return awaited
+
+
+async def _end(work: RoundWork[RoundT, ResultT]) -> bool:
+    await work.end_soon()
+    return False
+
+
+async def _go_on_or_end(work: RoundWork[RoundT, ResultT], newer: RoundT) -> bool:
+    """Whether the work under way goes on as that of a newer round; it ends soon if not."""
+    return await work.go_on(newer) or await _end(work)
 
 
 def _next_of(rounds: AsyncIterator[RoundT]) -> asyncio.Task[RoundT | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
@@ -12,12 +13,15 @@ from outrider.engine.handles import StateLost
 from outrider.engine.loop import Done, Ticket
 from outrider.errors import InvalidRequest
 from outrider.v1 import common_pb2
-from outrider.worker.binding import Binding, bound_handle
+from outrider.worker.binding import Binding, opening_handle
 from outrider.worker.rounds import Answered, GaveWay, StillWorking, run_rounds
 from outrider.worker.runtime import Runtime
+from outrider.worker.signs_of_life import still_waits
 from outrider.worker.tracing import WorkerTrace
 
 CANCELLATION_LAG_S = 0.005
+OPENING = 0
+"""The round number of progress while a stream waits for its state."""
 
 
 class RoundMessage(Protocol):
@@ -105,8 +109,15 @@ class RoundStream(Generic[RequestT, RoundT, JobT, ResultT, ResponseT]):
         handle: common_pb2.KvHandle,
         scope: bytes,
     ) -> AsyncGenerator[ResponseT, None]:
-        """One answer or more for each round, on state that is pinned meanwhile."""
-        async with bound_handle(self._runtime, handle, scope=scope) as binding:
+        """One answer or more for each round, on state that is pinned meanwhile.
+
+        Says that it is alive, under the round number 0, while the state is not pinned yet.
+        """
+        async with opening_handle(self._runtime, handle, scope=scope) as opening:
+            since = time.monotonic()
+            while await still_waits(opening):
+                yield self._alive(since)
+            binding = opening.result()
             work = _StreamWork(self._runtime, self._handler, binding)
             try:
                 async with aclosing(run_rounds(self._rounds(requests), work)) as outcomes:
@@ -115,6 +126,11 @@ class RoundStream(Generic[RequestT, RoundT, JobT, ResultT, ResponseT]):
             finally:
                 work.close()
                 self._runtime.loop.forget(binding.owner)
+
+    def _alive(self, since: float) -> ResponseT:
+        response = self._handler.response(OPENING)
+        response.progress.elapsed_ms = int((time.monotonic() - since) * 1000)
+        return response
 
     async def _rounds(self, requests: AsyncIterator[RequestT]) -> AsyncIterator[RoundT]:
         async for request in requests:
