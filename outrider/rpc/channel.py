@@ -1,22 +1,63 @@
-"""One way to make a channel between services."""
+"""One way to make channels between services."""
 
 from __future__ import annotations
 
 from grpc import aio
 
-from outrider.rpc.limits import channel_options
-from outrider.rpc.tls import TlsFiles
+from outrider.rpc.limits import MAX_MESSAGE_BYTES, channel_options
+from outrider.rpc.tls import TlsFiles, TlsMaterial
+from outrider.rpc.watched_files import WatchedFiles
 
 
-def open_channel(address: str, tls: TlsFiles | None = None) -> aio.Channel:
-    """A channel to `address` (host:port); with TLS when `tls` names an authority.
+class Channels:
+    """Opens channels with the newest certificates that can be used.
 
-    It connects when it is used, belongs to the running event loop and is closed by the caller.
-    Raises OSError when a PEM file cannot be read.
+    An open channel keeps those it was opened with: once `generation` is another than before,
+    whoever holds one does well to open a new one.
     """
-    # Services reach each other directly, whatever proxy the environment names.
-    options = [*channel_options(), ("grpc.enable_http_proxy", 0)]
-    credentials = tls.channel_credentials() if tls else None
-    if credentials is None:
-        return aio.insecure_channel(address, options=options)
-    return aio.secure_channel(address, credentials, options=options)
+
+    def __init__(
+        self, tls: TlsFiles | None = None, *, max_receive_bytes: int = MAX_MESSAGE_BYTES
+    ) -> None:
+        """TLS when `tls` names an authority; `max_receive_bytes` bounds one answer.
+
+        Raises FilesError.
+        """
+        files = tls or TlsFiles()
+        self._watched: WatchedFiles[TlsMaterial] = WatchedFiles(files.paths, files.read)
+        self._max_receive_bytes = max_receive_bytes
+
+    @property
+    def generation(self) -> int:
+        """How often the certificates were replaced."""
+        return self._watched.current()[0]
+
+    def open(self, address: str, *, server_name: str = "") -> aio.Channel:
+        """A channel to `address` (host:port).
+
+        The server's certificate has to name `server_name`, by default the host of the address. The
+        channel connects when it is used, belongs to the running event loop and is closed by the
+        caller.
+        """
+        options = [
+            *channel_options(max_receive_bytes=self._max_receive_bytes),
+            # Services reach each other directly, whatever proxy the environment names.
+            ("grpc.enable_http_proxy", 0),
+        ]
+        _, material = self._watched.current()
+        credentials = material.channel_credentials()
+        if credentials is None:
+            return aio.insecure_channel(address, options=options)
+        if server_name:
+            options += [
+                ("grpc.ssl_target_name_override", server_name),
+                ("grpc.default_authority", server_name),
+            ]
+        return aio.secure_channel(address, credentials, options=options)
+
+
+def open_channel(
+    address: str, tls: TlsFiles | None = None, *, server_name: str = ""
+) -> aio.Channel:
+    """One channel, as `Channels` opens them. Raises FilesError."""
+    return Channels(tls).open(address, server_name=server_name)

@@ -9,6 +9,10 @@ from __future__ import annotations
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 """Most bytes of one message; the longest prefixes with their draft tokens are far below."""
 
+MAX_DRAFT_ANSWER_BYTES = 8 * 1024 * 1024
+"""Most bytes that a draft may answer at once: a piece of a tokenizer, or 64 draft tokens with 256
+candidates each, which is far less."""
+
 KEEPALIVE_INTERVAL_MS = 10_000
 KEEPALIVE_TIMEOUT_MS = 10_000
 """A peer that is gone without a word is noticed within the sum of both: well below a lease."""
@@ -51,10 +55,10 @@ def server_options(
     ]
 
 
-def channel_options() -> ChannelOptions:
+def channel_options(*, max_receive_bytes: int = MAX_MESSAGE_BYTES) -> ChannelOptions:
     """Options of every channel. Reconnects within seconds; retries are the sessions' business."""
     return [
-        ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+        ("grpc.max_receive_message_length", max_receive_bytes),
         ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
         ("grpc.enable_retries", 0),
         ("grpc.initial_reconnect_backoff_ms", 100),

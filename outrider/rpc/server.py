@@ -20,6 +20,7 @@ from outrider.rpc.limits import MAX_MESSAGE_BYTES, server_options
 from outrider.rpc.open_calls import OpenCalls
 from outrider.rpc.request_size import RequestSizeInterceptor, transport_limit
 from outrider.rpc.tls import TlsFiles
+from outrider.rpc.watched_files import FilesError
 
 log = structlog.get_logger(__name__)
 
@@ -31,7 +32,7 @@ Serving = health_pb2.HealthCheckResponse
 
 
 class ListenError(Exception):
-    """The address cannot be listened on."""
+    """The address cannot be listened on, or not with these certificates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +86,11 @@ class RpcServer:
     async def start(self) -> None:
         """Listens and answers. Raises ListenError."""
         await self._health.set_all(Serving.NOT_SERVING)
-        credentials = self._listener.tls.server_credentials() if self._listener.tls else None
         address = self._listener.address
+        try:
+            credentials = self._listener.tls.server_credentials() if self._listener.tls else None
+        except FilesError as error:
+            raise ListenError(f"cannot listen on {address}: {error}") from error
         try:
             self.port = (
                 self.grpc_server.add_insecure_port(address)
