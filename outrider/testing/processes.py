@@ -29,11 +29,13 @@ class ServiceProcess:
     environment: Mapping[str, str] = field(default_factory=dict)
     cpus: Sequence[int] = ()
     address: str = ""
+    replica: str = ""
+    """Tells it from others of the same name in the folder."""
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Starts it and returns once it serves. Raises RuntimeError with its log if it ends."""
-        ready_file = self.folder / f"{self.name}.address"
+        ready_file = self.folder / f"{self.name}{self.replica}.address"
         ready_file.unlink(missing_ok=True)
         settings = {f"OUTRIDER_{name.upper()}": value for name, value in self.settings.items()}
         with self.log.open("ab") as log:
@@ -62,7 +64,22 @@ class ServiceProcess:
     @property
     def log(self) -> Path:
         """What it printed."""
-        return self.folder / f"{self.name}.log"
+        return self.folder / f"{self.name}{self.replica}.log"
+
+    @property
+    def pid(self) -> int:
+        """Its process id. Only while it runs."""
+        if self.process is None:
+            raise RuntimeError(f"{self.name}{self.replica} does not run")
+        return self.process.pid
+
+    def freeze(self) -> None:
+        """Stops it where it stands, as SIGSTOP does: connections stay, nothing answers."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Lets it go on."""
+        os.kill(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
         """Ends it as `kill -9` does."""
@@ -77,6 +94,7 @@ class ServiceProcess:
             return 0
         process, self.process = self.process, None
         process.send_signal(number)
+        process.send_signal(signal.SIGCONT)
         try:
             return process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:

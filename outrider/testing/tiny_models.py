@@ -84,11 +84,17 @@ def tiny_pair(
 
 
 def save_tiny(
-    folder: Path, *, seed: int = TARGET_SEED, padding: int = 0, context_length: int = 512
+    folder: Path,
+    *,
+    seed: int = TARGET_SEED,
+    padding: int = 0,
+    context_length: int = 512,
+    noise: float = 0.0,
 ) -> Path:
     """Writes a tiny model in float32, with its tokenizer, that `load_model` loads; the folder.
 
-    `padding`: rows of embedding and head beyond the tokenizer's ids.
+    `padding`: rows of embedding and head beyond the tokenizer's ids. `noise`: how far each weight
+    is moved, as a share of itself: a draft that is right now and then.
     """
     model = tiny_llama(
         seed=seed,
@@ -96,6 +102,11 @@ def save_tiny(
         context_length=context_length,
         dtype=torch.float32,
     )
+    if noise:
+        shift = torch.Generator().manual_seed(seed)
+        with torch.no_grad():
+            for weight in model.parameters():
+                weight.mul_(1.0 + noise * torch.randn(weight.shape, generator=shift))
     model.save_pretrained(folder)
     save_tiny_tokenizer(folder)
     return folder
