@@ -20,10 +20,12 @@ def wrapped(
     *,
     call: Callable[[Behaviour], Behaviour],
     stream: Callable[[Behaviour], Behaviour],
+    deserializer: Callable[[bytes], Any] | None = None,
 ) -> Handler | None:
     """The same kind of handler: `stream` wraps an async generator, `call` a coroutine.
 
-    None for a handler that is neither; these services have none.
+    `deserializer` takes the place of the handler's own. None for a handler that is neither; these
+    services have none.
     """
     if handler.request_streaming and handler.response_streaming:
         behaviour, rebuild = handler.stream_stream, grpc.stream_stream_rpc_method_handler
@@ -39,4 +41,6 @@ def wrapped(
         around = call(behaviour)
     else:
         return None
-    return rebuild(around, handler.request_deserializer, handler.response_serializer)
+    return rebuild(
+        around, deserializer or handler.request_deserializer, handler.response_serializer
+    )
