@@ -26,7 +26,7 @@ from outrider.worker.binding import Binding, opening_handle
 from outrider.worker.runtime import Runtime
 from target_service.draft_check import ProposedToken
 from target_service.judgement import Rule
-from target_service.verification import VerdictResult, VerifyJob, VerifyTerms
+from target_service.verify_job import VerdictResult, VerifyJob, VerifyTerms
 
 SEED = 1
 CANDIDATES = 40

@@ -9,7 +9,8 @@ from outrider.v1 import model_pb2, target_pb2_grpc
 from outrider.worker.server import WorkerKind
 from outrider.worker.slot import WorkerSlot
 from target_service.servicer import TargetRuntime, TargetServicer
-from target_service.verification import VerdictResult, VerifyJob, count_outputs, verify
+from target_service.verification import verify
+from target_service.verify_job import VerdictResult, VerifyJob, count_outputs
 
 DECODE_TOKENS = "decode_tokens"
 """The feature of going on alone after a round; see VerifyRound.decode_tokens."""

@@ -20,7 +20,7 @@ from outrider.worker.slot import WorkerSlot
 from outrider.worker.stream import RoundHandler, RoundStream
 from target_service.decoding_run import DecodingRun, EndRun, RaiseLimit, until_length
 from target_service.messages import proposed_token, rule_of
-from target_service.verification import VerdictResult, VerifyJob, VerifyTerms
+from target_service.verify_job import VerdictResult, VerifyJob, VerifyTerms
 
 TargetRuntime = Runtime[VerifyJob, VerdictResult | StateLost]
 
@@ -163,6 +163,7 @@ class VerifyHandler(
                 done=done.last,
                 price=self._runtime.loop.price,
                 queue_depth=self._runtime.loop.queue_depth,
+                expected_acceptance=result.expected_acceptance,
             )
         )
 

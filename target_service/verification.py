@@ -8,71 +8,22 @@ single rounds give.
 from __future__ import annotations
 
 from collections.abc import Sequence as SequenceOf
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 
 from outrider.engine.columns import Columns
 from outrider.engine.handles import HandleTable, StateLost
 from outrider.engine.model import Chunk, Model, Sequence
-from outrider.engine.sampling_options import SamplingOptions
 from outrider.engine.shaping import target_probs
 from outrider.engine.work import Answer, Work
 from outrider.prefix import extend_digest
 from outrider.randomness import Purpose, derive_seed
 from target_service import coupled, rejection
 from target_service.draft_check import InvalidDraft, ProposedToken, check_drafts, check_ids
+from target_service.expectation import expected_acceptance
 from target_service.judgement import Judgement, Rule
-
-
-@dataclass(frozen=True, slots=True)
-class VerifyTerms:
-    """What an Open fixes for all rounds of its stream."""
-
-    options: SamplingOptions
-    seed: int
-    choice_index: int
-    prompt_length: int
-    rule: Rule = Rule.REJECTION
-
-
-@dataclass(frozen=True, slots=True)
-class VerifyJob:
-    """One round: the tokens committed after `base_length`, and a chain of drafts to judge.
-
-    `until_length`: how many ids, prompt included, there may be when the run that the round begins
-    ends. 0: it is a single round.
-    """
-
-    handle_id: str
-    owner: str
-    terms: VerifyTerms
-    base_length: int
-    prefix_digest: int
-    committed_token_ids: SequenceOf[int]
-    drafts: SequenceOf[ProposedToken]
-    want_bonus: bool
-    until_length: int = 0
-
-    @property
-    def position(self) -> int:
-        """That of the first draft token."""
-        return self.base_length + len(self.committed_token_ids)
-
-
-@dataclass(frozen=True, slots=True)
-class VerdictResult:
-    """What was decided. `kept_length` is how many leading ids have KV state now."""
-
-    accepted: int
-    output_token_ids: SequenceOf[int]
-    kept_length: int
-    invalid: InvalidDraft | None
-
-
-def count_outputs(result: VerdictResult | StateLost) -> int:
-    """Output tokens of a round."""
-    return 0 if isinstance(result, StateLost) else len(result.output_token_ids)
+from target_service.verify_job import VerdictResult, VerifyJob
 
 
 def verify(
@@ -149,7 +100,22 @@ def _judge_round(job: VerifyJob, *, model: Model, sequence: Sequence) -> Work[Ve
     )
     kept_length = job.position + judgement.accepted
     sequence.rollback(kept_length)
-    return VerdictResult(judgement.accepted, judgement.output_token_ids, kept_length, invalid)
+    return VerdictResult(
+        judgement.accepted,
+        judgement.output_token_ids,
+        kept_length,
+        invalid,
+        _expected(terms.rule, judgement, drafts=drafts, probs=probs),
+    )
+
+
+def _expected(
+    rule: Rule, judgement: Judgement, *, drafts: SequenceOf[ProposedToken], probs: torch.Tensor
+) -> SequenceOf[float]:
+    if rule is Rule.COUPLED:
+        return ()
+    # Each judged draft token gave one of the output: itself, or what was drawn in its place.
+    return expected_acceptance(probs, drafts[: len(judgement.output_token_ids)])
 
 
 def _judge(

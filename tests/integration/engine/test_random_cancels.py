@@ -25,7 +25,8 @@ from outrider.errors import PoolUnavailable
 from outrider.prefix import TokenPrefix
 from outrider.testing.tiny_models import TARGET_SEED, tiny_llama
 from target_service.draft_check import ProposedToken
-from target_service.verification import VerdictResult, VerifyJob, VerifyTerms, verify
+from target_service.verification import verify
+from target_service.verify_job import VerdictResult, VerifyJob, VerifyTerms
 
 VOCABULARY = 64
 BLOCK_SIZE = 4
