@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
 from outrider.branch_limits import MOST_BRANCHES
 from outrider.settings.addresses import check_listener, check_peer, is_loopback
-from outrider.settings.service import ServiceSettings
+from outrider.settings.service import ExistingFile, ServiceSettings
 
 MIB = 1 << 20
 AUTO = "auto"
@@ -46,6 +47,19 @@ class CoordinatorSettings(ServiceSettings):
     )
     draft_address: str = Field(
         "127.0.0.1:7411", description="Where the draft listens, host:port. Empty: there is none."
+    )
+    public_tls_cert: ExistingFile | None = Field(
+        None,
+        description="PEM file with the certificate chain that clients see. Needs public_tls_key. "
+        "Unset: as in tls_cert.",
+    )
+    public_tls_key: ExistingFile | None = Field(
+        None, description="PEM file with that certificate's private key. Needs public_tls_cert."
+    )
+    api_keys_file: ExistingFile | None = Field(
+        None,
+        description="File with a line tenant:SHA-256 for each key that clients may show; "
+        "`outrider key` makes them. Unset: clients need none.",
     )
     speculation: SpeculationChoice = Field(
         SpeculationChoice.AUTO, description="Whether requests that do not say use draft tokens."
@@ -93,6 +107,26 @@ class CoordinatorSettings(ServiceSettings):
     max_generations: int = Field(
         256, ge=1, le=100_000, description="Most generations in flight; more are refused."
     )
+
+    @field_validator("public_tls_key")
+    @classmethod
+    def _public_key_and_certificate(cls, key: Path | None, info: ValidationInfo) -> Path | None:
+        chain = info.data.get("public_tls_cert", key)
+        if (key is None) != (chain is None):
+            raise ValueError("set together with OUTRIDER_PUBLIC_TLS_CERT, or neither of them")
+        if key is not None and not info.data.get("tls_cert", True):
+            raise ValueError("set with OUTRIDER_TLS_CERT, whose place it takes towards clients")
+        return key
+
+    @field_validator("api_keys_file")
+    @classmethod
+    def _strangers_stay_out(cls, path: Path | None, info: ValidationInfo) -> Path | None:
+        open_to_all = path is None and not info.data.get("insecure", True)
+        if open_to_all and not is_loopback(info.data.get("listen", "localhost:0")):
+            raise ValueError(
+                "set for a listener beyond this machine, unless OUTRIDER_INSECURE=true"
+            )
+        return path
 
     @field_validator("draft_address")
     @classmethod

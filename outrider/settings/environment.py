@@ -9,7 +9,7 @@ from outrider.settings.coordinator import CoordinatorSettings
 from outrider.settings.service import PREFIX, ServiceSettings
 from outrider.settings.workers import DraftSettings, TargetSettings
 
-CLIENT_NAMES = frozenset({f"{PREFIX}ADDRESS"})
+CLIENT_NAMES = frozenset({f"{PREFIX}ADDRESS", f"{PREFIX}API_KEY"})
 """Read by the client commands, not by a service."""
 
 

@@ -36,7 +36,19 @@ class LogFormat(StrEnum):
     JSON = "json"
 
 
-ExistingFile = Annotated[Path, Field(json_schema_extra={"allowed": "the path of a readable file"})]
+def _readable(path: Path) -> Path:
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise ValueError(f"the path of a readable file ({error.strerror})") from None
+    return path
+
+
+ExistingFile = Annotated[
+    Path,
+    AfterValidator(_readable),
+    Field(json_schema_extra={"allowed": "the path of a readable file"}),
+]
 
 
 class ServiceSettings(BaseSettings):
@@ -45,7 +57,9 @@ class ServiceSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True)
 
     insecure: bool = Field(
-        False, description="Allow connections without TLS beyond the loopback interface."
+        False,
+        description="Allow connections without TLS, and calls without certificates or keys, "
+        "beyond the loopback interface.",
     )
     tls_cert: ExistingFile | None = Field(
         None, description="PEM file with this service's certificate chain. Needs tls_key."
@@ -60,6 +74,11 @@ class ServiceSettings(BaseSettings):
     )
     listen: Annotated[str, AfterValidator(check_listener)] = Field(
         "127.0.0.1:0", description="Address to listen on, host:port. Port 0: a free one."
+    )
+    health_listen: str = Field(
+        "",
+        description="Address of a second listener, without TLS and for health alone, host:port. "
+        "Empty: there is none.",
     )
     log_level: LogLevel = Field(LogLevel.INFO, description="Least severe messages to log.")
     log_format: LogFormat = Field(LogFormat.CONSOLE, description="Look of the log lines.")
@@ -83,22 +102,17 @@ class ServiceSettings(BaseSettings):
             raise PydanticUseDefault
         return value
 
-    @field_validator("tls_cert", "tls_key", "tls_ca")
-    @classmethod
-    def _file_is_readable(cls, path: Path | None) -> Path | None:
-        if path is not None:
-            try:
-                path.open("rb").close()
-            except OSError as error:
-                raise ValueError(f"the path of a readable file ({error.strerror})") from None
-        return path
-
     @field_validator("tls_key")
     @classmethod
     def _key_and_certificate(cls, key: Path | None, info: ValidationInfo) -> Path | None:
         if "tls_cert" in info.data and (key is None) != (info.data["tls_cert"] is None):
             raise ValueError("set together with OUTRIDER_TLS_CERT, or neither of them")
         return key
+
+    @field_validator("health_listen")
+    @classmethod
+    def _health_listener_is_an_address(cls, address: str) -> str:
+        return check_listener(address) if address else address
 
     @field_validator("listen")
     @classmethod

@@ -6,13 +6,15 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from outrider.core_list import ALLOWED as CORES_ALLOWED
 from outrider.core_list import parse_cores
 from outrider.memory_budget import ALLOWED as MEMORY_ALLOWED
 from outrider.memory_budget import MemoryBudget
-from outrider.settings.addresses import check_listener
+from outrider.settings.addresses import check_listener, is_loopback
+from outrider.settings.callers import ALLOWED as CALLERS_ALLOWED
+from outrider.settings.callers import check_callers, split_callers
 from outrider.settings.service import ServiceSettings
 
 KV_BLOCK_SIZES = (8, 16, 32, 64, 128)
@@ -36,8 +38,14 @@ class EngineChoice(StrEnum):
 
 
 class WorkerSettings(ServiceSettings):
-    """What both workers have: a model and room for KV state."""
+    """What both workers have: callers, a model and room for KV state."""
 
+    allowed_callers: str = Field(
+        "",
+        description="Names in the certificates of those who may call: DNS names and URIs, parted "
+        "by commas. *: any that tls_ca has signed. Needed with tls_ca.",
+        json_schema_extra={"allowed": CALLERS_ALLOWED},
+    )
     model: str = Field(
         "embedded",
         max_length=4096,
@@ -128,6 +136,31 @@ class WorkerSettings(ServiceSettings):
         description="Seconds that state outlives a broken stream, or stays pinned by a silent one.",
     )
 
+    @field_validator("tls_ca")
+    @classmethod
+    def _callers_are_checked_with_tls(cls, path: Path | None, info: ValidationInfo) -> Path | None:
+        if path is not None and not info.data.get("tls_cert", True):
+            raise ValueError("set together with OUTRIDER_TLS_CERT and OUTRIDER_TLS_KEY")
+        return path
+
+    @field_validator("allowed_callers")
+    @classmethod
+    def _callers_are_named(cls, names: str, info: ValidationInfo) -> str:
+        if "tls_ca" in info.data and bool(names) != bool(info.data["tls_ca"]):
+            raise ValueError(f"set together with OUTRIDER_TLS_CA: {CALLERS_ALLOWED}")
+        return check_callers(names)
+
+    @field_validator("listen")
+    @classmethod
+    def _strangers_stay_out(cls, address: str, info: ValidationInfo) -> str:
+        open_to_all = not info.data.get("insecure", True) and not info.data.get("tls_ca", True)
+        if open_to_all and not is_loopback(address):
+            raise ValueError(
+                "a loopback address, unless OUTRIDER_TLS_CA names who signs its callers' "
+                "certificates or OUTRIDER_INSECURE=true"
+            )
+        return address
+
     @field_validator("pin_cores")
     @classmethod
     def _cores_are_numbers(cls, text: str) -> str:
@@ -151,6 +184,11 @@ class WorkerSettings(ServiceSettings):
     @classmethod
     def _expand_home(cls, path: Path) -> Path:
         return path.expanduser()
+
+    @property
+    def caller_names(self) -> list[str]:
+        """`allowed_callers` as a list."""
+        return split_callers(self.allowed_callers)
 
     @property
     def model_cores(self) -> frozenset[int]:

@@ -111,14 +111,6 @@ def test_a_listener_beyond_this_machine_needs_protection(
     assert load_settings(kind, {"listen": address, "insecure": True}).listen == address
 
 
-def test_tls_protects_a_listener(tmp_path: Path) -> None:
-    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    certificate.touch()
-    key.touch()
-    files = {"tls_cert": certificate, "tls_key": key}
-    assert load_settings(TargetSettings, {"listen": "0.0.0.0:1", **files}).tls_key == key
-
-
 @pytest.mark.parametrize("address", ["127.0.0.1:0", "[::1]:0", "localhost:0", "127.8.8.8:1"])
 def test_loopback_needs_none(address: str) -> None:
     assert load_settings(TargetSettings, {"listen": address}).listen == address
@@ -161,7 +153,7 @@ def test_names_of_variables() -> None:
     assert "OUTRIDER_MAX_DRAFT_LENGTH" in environment_names(TargetSettings)
     assert "OUTRIDER_MAX_DRAFT_LENGTH" not in environment_names(DraftSettings)
     union = frozenset[str]().union(*(environment_names(kind) for kind in KINDS))
-    assert all_environment_names() == union | {"OUTRIDER_ADDRESS"}
+    assert all_environment_names() == union | {"OUTRIDER_ADDRESS", "OUTRIDER_API_KEY"}
 
 
 def test_a_typing_error_is_told_with_the_nearest_name() -> None:
