@@ -59,24 +59,30 @@ class HandleTable:
         """What the work under way for each owner was told last, if it takes orders."""
 
     def open(
-        self, handle_id: str | None, *, owner: str, scope: bytes, new_id: str | None = None
+        self,
+        handle_id: str | None,
+        *,
+        owner: str,
+        scope: bytes,
+        caller: str = "",
+        new_id: str | None = None,
     ) -> str:
         """Pins state for a stream and returns its handle id.
 
-        A known `handle_id` of the same scope names existing state, which the stream that had it
-        loses; anything else gives new, empty state, named `new_id` if that is given: a handle is
-        a hint. Raises Exhausted.
+        A known `handle_id` of the same scope and caller names existing state, which the stream
+        that had it loses; anything else gives new, empty state, named `new_id` if that is given: a
+        handle is a hint. Raises Exhausted.
         """
         now = self.expire()
         state = self._states.get(handle_id) if handle_id is not None else None
-        if handle_id is not None and state is not None and state.scope == scope:
+        if handle_id and state is not None and state.belongs_to(scope=scope, caller=caller):
             state.sequence = state.sequence.hand_over()
             state.working = False
             self._pin(state, owner=owner, now=now)
             return handle_id
         self._make_room(None)
         new_id = new_id if new_id is not None else new_handle_id()
-        self._states[new_id] = KvState(self._new_sequence(scope), owner, since=now)
+        self._states[new_id] = KvState(self._new_sequence(scope), owner, since=now, caller=caller)
         return new_id
 
     @contextmanager

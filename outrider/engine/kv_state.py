@@ -27,6 +27,8 @@ class HandleStatus:
 class KvState:
     """One KV state. `owner` None: its stream broke. `since`: the last sign of life.
 
+    `caller`: who had it made; nobody else is given it.
+
     A state whose stream is open but silent keeps its owner, so that the stream may come back to
     it; `dropped`: nothing but the name and the owner is left. `working`: a round is being worked
     on, so the stream is not silent.
@@ -35,6 +37,7 @@ class KvState:
     sequence: Sequence
     owner: str | None
     since: float
+    caller: str = ""
     pinned: bool = True
     dropped: bool = False
     working: bool = False
@@ -43,6 +46,10 @@ class KvState:
     def scope(self) -> bytes:
         """Whose state it is."""
         return self.sequence.scope
+
+    def belongs_to(self, *, scope: bytes, caller: str) -> bool:
+        """Whether that caller may have it for that scope."""
+        return self.scope == scope and self.caller == caller
 
     @property
     def length(self) -> int:

@@ -14,6 +14,7 @@ from typing import Any
 
 from outrider.engine.handles import HandleTable
 from outrider.errors import InvalidRequest, PoolUnavailable
+from outrider.rpc.access import current_caller
 from outrider.v1 import common_pb2
 from outrider.worker.runtime import Runtime
 
@@ -30,17 +31,22 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class OpenState:
-    """Pins the wanted state, or new state called `new_id`."""
+    """Pins the wanted state if it is that caller's, or new state called `new_id`."""
 
     wanted: str | None
     new_id: str
     owner: str
     scope: bytes
+    caller: str = ""
 
     def __call__(self, handles: HandleTable) -> Binding:
         """Runs on the model thread. Raises Exhausted."""
         handle_id = handles.open(
-            self.wanted, new_id=self.new_id, owner=self.owner, scope=self.scope
+            self.wanted,
+            owner=self.owner,
+            scope=self.scope,
+            caller=self.caller,
+            new_id=self.new_id,
         )
         return Binding(handle_id, self.owner)
 
@@ -73,7 +79,7 @@ class ReleaseState:
 async def opening_handle(
     runtime: Runtime[Any, Any], requested: common_pb2.KvHandle, *, scope: bytes
 ) -> AsyncIterator[asyncio.Future[Binding]]:
-    """Pins the requested state, or new state where there is none of that name.
+    """Pins the requested state, or new state where the caller has none of that name.
 
     The model thread does so between two forwards; the block has to wait for it. Leaving in an
     orderly way (half-close) frees the state; any exception leaves it leased, so that a caller whose
@@ -83,7 +89,13 @@ async def opening_handle(
         raise InvalidRequest("open.cache_scope", f"at most {LONGEST_SCOPE} bytes", got=len(scope))
     ours = requested.replica_id == runtime.description.replica_id
     wanted = requested.handle_id if ours and requested.handle_id else None
-    state = OpenState(wanted, new_id=secrets.token_hex(16), owner=secrets.token_hex(8), scope=scope)
+    state = OpenState(
+        wanted,
+        new_id=secrets.token_hex(16),
+        owner=secrets.token_hex(8),
+        scope=scope,
+        caller=current_caller().name,
+    )
     opening = asyncio.create_task(_open(runtime, state))
     try:
         yield opening

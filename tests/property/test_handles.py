@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from outrider.engine.block_pool import BlockPool, OutOfBlocks
-from outrider.engine.handles import HandleTable, StateLost
+from outrider.engine.handles import HandleStatus, HandleTable, StateLost
 from outrider.engine.paged_sequence import Sequence
 from outrider.errors import Exhausted
 from outrider.prefix import TokenPrefix
@@ -19,6 +19,7 @@ MAX_HANDLES = 3
 BLOCKS = 20
 LEASE_S = 10.0
 SCOPES = (b"one", b"two")
+CALLERS = ("a coordinator", "another")
 
 
 @dataclass
@@ -28,6 +29,7 @@ class Stream:
     handle_id: str
     owner: str
     scope: bytes
+    caller: str
     heard: float
     token_ids: list[int] = field(default_factory=list)
 
@@ -36,7 +38,8 @@ class Histories(RuleBasedStateMachine):
     """Streams open, read, roll back, end, break and fall silent in any order.
 
     Promised: a state that is handed out has exactly the ids asked for; a stream heard within the
-    lease keeps all it has read; limits hold; nothing crosses a scope.
+    lease keeps all it has read; limits hold; nothing crosses a scope or goes to another caller;
+    once all streams have ended nothing is pinned.
     """
 
     def __init__(self) -> None:
@@ -60,30 +63,34 @@ class Histories(RuleBasedStateMachine):
     def pinned(self) -> list[Stream]:
         return [stream for stream in self.streams if self.now - stream.heard < LEASE_S]
 
-    @rule(scope=st.sampled_from(SCOPES), back_to=st.none() | st.integers(0, 9))
-    def open(self, scope: bytes, back_to: int | None) -> None:
+    @rule(
+        scope=st.sampled_from(SCOPES),
+        caller=st.sampled_from(CALLERS),
+        back_to=st.none() | st.integers(0, 9),
+    )
+    def open(self, scope: bytes, caller: str, back_to: int | None) -> None:
         known = [*self.left, *self.streams]
         wanted = known[back_to % len(known)] if known and back_to is not None else None
         self.owners += 1
         owner = f"owner {self.owners}"
         try:
             handle_id = self.table.open(
-                wanted.handle_id if wanted else None, owner=owner, scope=scope
+                wanted.handle_id if wanted else None, owner=owner, scope=scope, caller=caller
             )
         except Exhausted:
             assert len(self.pinned()) >= MAX_HANDLES
             return
         if wanted is not None and handle_id == wanted.handle_id:
-            assert wanted.scope == scope
+            assert (wanted.scope, wanted.caller) == (scope, caller)
             self.streams = [stream for stream in self.streams if stream.handle_id != handle_id]
             self.left = [stream for stream in self.left if stream.handle_id != handle_id]
             # What the old stream had read may be there, or may have gone.
-            self.streams.append(Stream(handle_id, owner, scope, self.now, wanted.token_ids))
+            self.streams.append(Stream(handle_id, owner, scope, caller, self.now, wanted.token_ids))
             self.attach(len(self.streams) - 1, 0, 0, heard_before=False)
         else:
             assert handle_id not in self.scopes
             self.scopes[handle_id] = scope
-            self.streams.append(Stream(handle_id, owner, scope, self.now))
+            self.streams.append(Stream(handle_id, owner, scope, caller, self.now))
 
     @precondition(lambda self: self.streams)
     @rule(number=st.integers(0, 9), drop=st.integers(0, 6), growth=st.integers(0, 25))
@@ -132,7 +139,9 @@ class Histories(RuleBasedStateMachine):
         stream = self.pick(number)
         self.close(stream)
         if len(self.pinned()) < MAX_HANDLES:
-            other = self.table.open(stream.handle_id, owner="probe", scope=stream.scope)
+            other = self.table.open(
+                stream.handle_id, owner="probe", scope=stream.scope, caller=stream.caller
+            )
             assert other != stream.handle_id
             self.table.release(other, owner="probe")
 
@@ -147,6 +156,30 @@ class Histories(RuleBasedStateMachine):
         self.table.lease(stream.handle_id, owner=stream.owner)
         self.streams.remove(stream)
         self.left.append(stream)
+
+    @precondition(lambda self: any(stream.token_ids for stream in self.streams))
+    @rule(number=st.integers(0, 9), drop=st.integers(0, 6), other_id=st.integers(100, 200))
+    def another_prefix(self, number: int, drop: int, other_id: int) -> None:
+        """A digest of other ids never yields state, and the state is as if it had been lost."""
+        read = [stream for stream in self.streams if stream.token_ids]
+        stream = read[number % len(read)]
+        others = stream.token_ids[: max(1, len(stream.token_ids) - drop)]
+        others[-1] = other_id
+        try:
+            answer = self.table.attach(
+                stream.handle_id,
+                owner=stream.owner,
+                base_length=len(others),
+                prefix_digest=TokenPrefix(others).digest(len(others)),
+            )
+        except Exhausted:
+            self.close(stream)
+            return
+        assert isinstance(answer, StateLost)
+        assert answer.kept_length < len(others)
+        if self.now - stream.heard < LEASE_S:
+            assert answer == StateLost(0)
+        stream.token_ids, stream.heard = [], self.now
 
     @rule(seconds=st.sampled_from([0.5, 4.0, 9.0, 25.0]))
     def time_passes(self, seconds: float) -> None:
@@ -172,6 +205,14 @@ class Histories(RuleBasedStateMachine):
         assert self.pool.in_use <= BLOCKS
         if not self.pinned():
             assert self.pool.in_use == 0
+
+    def teardown(self) -> None:
+        for stream in list(self.streams):
+            self.close(stream)
+        assert self.table.status().in_use == 0
+        assert self.pool.in_use == 0
+        self.now += 2 * LEASE_S
+        assert self.table.status() == HandleStatus(in_use=0, leased=0, kv_tokens=0)
 
 
 TestHistories = Histories.TestCase
