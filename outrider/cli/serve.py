@@ -91,9 +91,10 @@ def _run_worker(serve: Callable[[], int]) -> NoReturn:
 
 def _run(serve: Callable[[], int]) -> NoReturn:
     from outrider.rpc.server import ListenError
+    from outrider.rpc.watched_files import FilesError
 
     try:
         code = serve()
-    except ListenError as error:
+    except (ListenError, FilesError) as error:
         fail(str(error))
     raise typer.Exit(code)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import grpc
 import structlog
 from grpc import aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -27,6 +28,9 @@ log = structlog.get_logger(__name__)
 LAST_STEPS_S = 2.0
 """How long handlers may take to free what they held once their calls are over."""
 
+HEALTH_BYTES = 4096
+"""A request for health is the name of a service."""
+
 ServicerContext: TypeAlias = aio.ServicerContext[Any, Any]
 Serving = health_pb2.HealthCheckResponse
 
@@ -40,7 +44,8 @@ class Listener:
     """Where a server listens, with which certificates, what it takes, and from whom.
 
     `max_receive_bytes` bounds one message; `connection_age_s` is how long a connection takes new
-    calls (None: as long as it lasts).
+    calls (None: as long as it lasts). `health_address` is for health alone, without TLS and for
+    everyone: for probes that have no certificate. Empty: there is none.
     """
 
     address: str
@@ -48,6 +53,7 @@ class Listener:
     max_receive_bytes: int = MAX_MESSAGE_BYTES
     connection_age_s: float | None = None
     access: AccessPolicy = OPEN_ACCESS
+    health_address: str = ""
 
 
 class RpcServer:
@@ -75,7 +81,9 @@ class RpcServer:
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self.grpc_server)
         shown = (*service_names, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(shown, self.grpc_server)
+        self._health_server: aio.Server | None = None
         self.port = 0
+        self.health_port = 0
 
     @property
     def address(self) -> str:
@@ -86,22 +94,22 @@ class RpcServer:
     async def start(self) -> None:
         """Listens and answers. Raises ListenError."""
         await self._health.set_all(Serving.NOT_SERVING)
-        address = self._listener.address
+        listener = self._listener
         try:
-            credentials = self._listener.tls.server_credentials() if self._listener.tls else None
+            credentials = listener.tls.server_credentials() if listener.tls else None
         except FilesError as error:
-            raise ListenError(f"cannot listen on {address}: {error}") from error
-        try:
-            self.port = (
-                self.grpc_server.add_insecure_port(address)
-                if credentials is None
-                else self.grpc_server.add_secure_port(address, credentials)
-            )
-        except RuntimeError as error:
-            raise ListenError(f"cannot listen on {address}: is the port in use?") from error
-        if self.port == 0:
-            raise ListenError(f"cannot listen on {address}: is the port in use?")
+            raise ListenError(f"cannot listen on {listener.address}: {error}") from error
+        self.port = _listen(self.grpc_server, listener.address, credentials)
+        if listener.health_address:
+            await self._start_health_server(listener.health_address)
         await self.grpc_server.start()
+
+    async def _start_health_server(self, address: str) -> None:
+        server = aio.server(options=server_options(max_receive_bytes=HEALTH_BYTES))
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        self.health_port = _listen(server, address, None)
+        await server.start()
+        self._health_server = server
 
     async def set_serving(self) -> None:
         """The services are ready."""
@@ -115,7 +123,24 @@ class RpcServer:
         """NOT_SERVING at once; open calls may finish within `grace_s`, new ones are refused."""
         await self._health.drain()
         await self.grpc_server.stop(grace_s)
+        if self._health_server is not None:
+            await self._health_server.stop(None)
         await self._open_calls.wait_for_none(most_s=LAST_STEPS_S)
+
+
+def _listen(server: aio.Server, address: str, credentials: grpc.ServerCredentials | None) -> int:
+    """The port that is taken. Raises ListenError."""
+    try:
+        port = (
+            server.add_insecure_port(address)
+            if credentials is None
+            else server.add_secure_port(address, credentials)
+        )
+    except RuntimeError as error:
+        raise ListenError(f"cannot listen on {address}: is the port in use?") from error
+    if port == 0:
+        raise ListenError(f"cannot listen on {address}: is the port in use?")
+    return port
 
 
 def stop_signal() -> asyncio.Event:

@@ -15,13 +15,13 @@ from outrider.engine.loop_options import LoopOptions
 from outrider.engine.role import Role
 from outrider.rpc.background import in_daemon_thread, leave_at_once
 from outrider.rpc.ready import announce
-from outrider.rpc.server import Listener, stop_signal
-from outrider.rpc.tls import TlsFiles
+from outrider.rpc.server import stop_signal
 from outrider.settings import EngineChoice, WorkerSettings
 from outrider.v1 import model_pb2
 from outrider.worker.engine import Engine, EngineOptions
 from outrider.worker.engine_plan import EnginePlan
 from outrider.worker.engine_process import ProcessLoop
+from outrider.worker.listener import worker_listener
 from outrider.worker.model_description import ModelDescription
 from outrider.worker.model_loading import load_worker_model, settle_model
 from outrider.worker.server import WorkerKind, WorkerServer
@@ -38,8 +38,7 @@ async def serve_worker(kind: WorkerKind[JobT, ResultT], settings: WorkerSettings
     stopping = stop_signal()
     replica_id = secrets.token_hex(8)
     flush_traces = telemetry.configure(f"outrider-{_role(kind)}", replica_id=replica_id)
-    tls = TlsFiles(settings.tls_cert, settings.tls_key, settings.tls_ca)
-    server = WorkerServer(kind, Listener(settings.listen, tls))
+    server = WorkerServer(kind, worker_listener(settings))
     await server.rpc.start()
     stopped = asyncio.create_task(stopping.wait())
     try:
