@@ -52,8 +52,8 @@ def spoken_version(model: model_pb2.GetModelResponse) -> int:
 
     Raises PairingError, naming what each speaks, when they have none in common.
     """
-    newest = model.protocol_version
-    oldest = model.oldest_protocol_version or newest
+    oldest = model.protocol_version
+    newest = model.newest_protocol_version or oldest
     version = min(newest, PROTOCOL_VERSION)
     if version < max(oldest, OLDEST_PROTOCOL_VERSION):
         raise PairingError(

@@ -36,8 +36,8 @@ class ModelDescription:
         return model_pb2.GetModelResponse(
             name=self.name,
             role=self.role,
-            protocol_version=PROTOCOL_VERSION,
-            oldest_protocol_version=OLDEST_PROTOCOL_VERSION,
+            protocol_version=OLDEST_PROTOCOL_VERSION,
+            newest_protocol_version=PROTOCOL_VERSION,
             features=sorted(self.features),
             weights_digest=self.weights_digest,
             vocabulary_size=self.vocabulary_size,

@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.pairing import PairingError, check_pair, spoken_version
 from coordinator.text.tokenizer import TargetTokenizer
-from outrider import PROTOCOL_VERSION
+from outrider import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION
 from outrider.testing.small_tokenizers import byte_level_tokenizer, tokenizer_files
 from outrider.tokenizer_files import TOKENIZER_FILE, TokenizerFiles
 from outrider.v1 import model_pb2
@@ -34,7 +34,8 @@ def described(
     return model_pb2.GetModelResponse(
         name="m",
         role=role,
-        protocol_version=PROTOCOL_VERSION,
+        protocol_version=OLDEST_PROTOCOL_VERSION,
+        newest_protocol_version=PROTOCOL_VERSION,
         vocabulary_size=vocabulary_size,
         tokenizer_digest=files.digest,
     )
@@ -151,27 +152,28 @@ def test_another_protocol_version_is_refused(side: str) -> None:
         "target": described(model_pb2.WORKER_ROLE_TARGET, NONE, SIZE),
         "draft": described(model_pb2.WORKER_ROLE_DRAFT, NONE, SIZE),
     }
-    models[side].protocol_version += 1
-    with pytest.raises(PairingError, match=f"the {side} speaks protocol version 3, not 1 to 2"):
+    models[side].protocol_version = PROTOCOL_VERSION + 1
+    models[side].newest_protocol_version = PROTOCOL_VERSION + 2
+    with pytest.raises(PairingError, match=f"the {side} speaks protocol version 3 to 4, not 1 to"):
         check_pair(models["target"], models["draft"], None, None)
 
 
 @pytest.mark.parametrize(
-    ("oldest", "newest", "spoken"), [(0, 1, 1), (0, 2, 2), (1, 2, 2), (1, 9, 2), (2, 3, 2)]
+    ("oldest", "newest", "spoken"), [(1, 0, 1), (2, 0, 2), (1, 2, 2), (1, 9, 2), (2, 3, 2)]
 )
 def test_the_newest_version_that_both_speak_is_spoken(
     oldest: int, newest: int, spoken: int
 ) -> None:
-    model = model_pb2.GetModelResponse(protocol_version=newest, oldest_protocol_version=oldest)
+    model = model_pb2.GetModelResponse(protocol_version=oldest, newest_protocol_version=newest)
     assert spoken_version(model) == spoken
 
 
-@pytest.mark.parametrize(("oldest", "newest"), [(0, 0), (0, 3), (3, 3), (3, 4)])
+@pytest.mark.parametrize(("oldest", "newest"), [(0, 0), (3, 0), (3, 3), (3, 4)])
 def test_a_worker_without_a_common_version_is_refused(oldest: int, newest: int) -> None:
     model = model_pb2.GetModelResponse(
         role=model_pb2.WORKER_ROLE_TARGET,
-        protocol_version=newest,
-        oldest_protocol_version=oldest,
+        protocol_version=oldest,
+        newest_protocol_version=newest,
     )
-    with pytest.raises(PairingError, match=rf"the target speaks .*{newest}, not 1 to 2"):
+    with pytest.raises(PairingError, match=rf"the target speaks .*{oldest}.*, not 1 to 2"):
         spoken_version(model)

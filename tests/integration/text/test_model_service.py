@@ -56,8 +56,8 @@ async def test_the_description(stub: model_pb2_grpc.ModelServiceStub, describe: 
     assert await stub.GetModel(model_pb2.GetModelRequest()) == model_pb2.GetModelResponse(
         name="m",
         role=model_pb2.WORKER_ROLE_TARGET,
-        protocol_version=PROTOCOL_VERSION,
-        oldest_protocol_version=OLDEST_PROTOCOL_VERSION,
+        protocol_version=OLDEST_PROTOCOL_VERSION,
+        newest_protocol_version=PROTOCOL_VERSION,
         features=["a", "b"],
         weights_digest="w",
         vocabulary_size=100,
