@@ -56,12 +56,17 @@ class Load:
         *,
         sampling: common_pb2.SamplingParams,
         put_prompt: PutPrompt = Prompt.put_chat,
+        metadata: Sequence[tuple[str, str]] = (),
     ) -> None:
-        """Request n has prompt n, round and round; with a seed in `sampling`, the n-th after it."""
+        """Request n has prompt n, round and round; with a seed in `sampling`, the n-th after it.
+
+        Each call is sent with `metadata`.
+        """
         self._stub = stub
         self._prompts = prompts
         self._sampling = sampling
         self._put_prompt = put_prompt
+        self._metadata = tuple(metadata)
 
     def prompt_of(self, number: int) -> int:
         """Index of the prompt that request has."""
@@ -138,7 +143,7 @@ class Load:
         if request.sampling.HasField("seed"):
             request.sampling.seed = (request.sampling.seed + observation.number) & LARGEST_SEED
         self._put_prompt(self._prompts[self.prompt_of(observation.number)], request)
-        call = self._stub.Generate(request)
+        call = self._stub.Generate(request, metadata=self._metadata)
         try:
             async for response in call:
                 now = time.perf_counter()

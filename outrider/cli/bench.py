@@ -21,6 +21,7 @@ from outrider.cli.bench_run import BenchRun, run_bench
 from outrider.cli.bench_subject import BenchSubject, own_pair, running_coordinator
 from outrider.cli.deployment import ServiceEndedError
 from outrider.cli.flags import flag_name
+from outrider.cli.options import without_keys
 from outrider.cli.pair import PairOptions, usable_cores
 from outrider.cli.request import SamplingOptions
 from outrider.cli.signals import stop_signals
@@ -63,6 +64,7 @@ def bench(
     tls_ca: options.TlsCa = None,
     tls_cert: options.TlsCert = None,
     tls_key: options.TlsKey = None,
+    api_key: options.ApiKey = None,
 ) -> None:
     """Measure whether speculation pays.
 
@@ -105,7 +107,8 @@ def bench(
         prompt_words=prompt_words,
         sampling=sampling.to_message(),
         json_file=_json_file(out),
-        command=shlex.join(["outrider", *sys.argv[1:]]),
+        command=shlex.join(["outrider", *without_keys(sys.argv[1:])]),
+        api_key=api_key,
     )
     if server is not None:
         subject: AbstractContextManager[BenchSubject] = nullcontext(

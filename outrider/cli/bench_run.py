@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import grpc
@@ -25,6 +25,7 @@ from outrider.cli.plain import plain
 from outrider.cli.signals import StopRequest
 from outrider.cli.terminal import ExitCode, answers, notice
 from outrider.client import Client, ClientError, client_error
+from outrider.rpc.api_keys import key_metadata
 from outrider.rpc.channel import open_channel
 from outrider.v1 import common_pb2, generation_pb2, generation_pb2_grpc
 
@@ -39,6 +40,7 @@ class BenchRun:
     sampling: common_pb2.SamplingParams
     json_file: Path
     command: str
+    api_key: str | None = field(default=None, repr=False)
 
     @property
     def html_file(self) -> Path:
@@ -52,7 +54,7 @@ def run_bench(run: BenchRun, where: BenchSubject) -> ExitCode:
     Raises ClientError when a failure came before anything was measured, and OSError when a file
     cannot be written.
     """
-    with Client(where.address, tls=where.tls) as client:
+    with Client(where.address, tls=where.tls, api_key=run.api_key) as client:
         state = ready_state(client)
         _warn_of_fixed_length(run.plan, state)
         put_prompt = form_of_prompts(client, _tell_fallback)
@@ -98,6 +100,7 @@ async def _measure(
             run.prompts,
             sampling=run.sampling,
             put_prompt=put_prompt,
+            metadata=key_metadata(run.api_key or ""),
         )
         with BenchProgress() as progress:
             await measure(

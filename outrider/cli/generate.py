@@ -63,6 +63,7 @@ def generate(
     tls_ca: options.TlsCa = None,
     tls_cert: options.TlsCert = None,
     tls_key: options.TlsKey = None,
+    api_key: options.ApiKey = None,
 ) -> None:
     """Answer a prompt, streamed.
 
@@ -110,6 +111,7 @@ def generate(
         with ResumingClient(
             options.address_list(address),
             tls=TlsFiles(tls_cert, tls_key, tls_ca),
+            api_key=api_key,
             patience=Patience(total_s=patience),
             on_retry=retries,
         ) as client:

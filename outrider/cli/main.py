@@ -10,6 +10,7 @@ from outrider.cli import serve
 from outrider.cli.bench import bench
 from outrider.cli.demo import demo
 from outrider.cli.generate import generate
+from outrider.cli.key import key
 from outrider.cli.status import status
 from outrider.cli.up import up
 from outrider.cli.version import print_version_and_leave, version
@@ -52,6 +53,7 @@ app.command()(generate)
 app.command()(demo)
 app.command()(bench)
 app.command()(status)
+app.command()(key)
 app.command()(version)
 
 

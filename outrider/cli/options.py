@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,6 +32,12 @@ def addresses(text: str) -> str:
 def first_address(text: str) -> str:
     """The first address of a list. Raises typer.BadParameter as `addresses` does."""
     return addresses(text).split(",")[0].strip()
+
+
+def without_keys(arguments: Sequence[str]) -> list[str]:
+    """A command line as it may be written down: the keys in it are left out."""
+    told = ["--api-key=…" if word.startswith("--api-key=") else word for word in arguments]
+    return ["…" if before == "--api-key" else word for before, word in pairwise(["", *told])]
 
 
 Address = Annotated[
@@ -78,6 +86,14 @@ TlsCert = Annotated[
 TlsKey = Annotated[
     Path | None,
     _pem_file("OUTRIDER_TLS_KEY", "PEM file with that certificate's private key."),
+]
+ApiKey = Annotated[
+    str | None,
+    typer.Option(
+        envvar="OUTRIDER_API_KEY",
+        metavar="KEY",
+        help="Key to show to the coordinator. Others on this machine see flags, not the variable.",
+    ),
 ]
 Temperature = Annotated[
     float | None,

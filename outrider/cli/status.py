@@ -22,10 +22,12 @@ def status(
     tls_ca: options.TlsCa = None,
     tls_cert: options.TlsCert = None,
     tls_key: options.TlsKey = None,
+    api_key: options.ApiKey = None,
 ) -> None:
     """Show pools, models, memory, load and acceptance."""
     try:
-        with Client(address, tls=TlsFiles(tls_cert, tls_key, tls_ca)) as client:
+        tls = TlsFiles(tls_cert, tls_key, tls_ca)
+        with Client(address, tls=tls, api_key=api_key) as client:
             state = client.status()
     except ClientError as error:
         fail(str(error))

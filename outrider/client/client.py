@@ -8,10 +8,12 @@ from typing import Self
 
 import grpc
 
-from outrider.client.errors import RequestError, client_error
+from outrider.client.errors import ClientError, RequestError, client_error
+from outrider.rpc.api_keys import key_metadata
 from outrider.rpc.limits import channel_options
 from outrider.rpc.status import RemoteError
 from outrider.rpc.tls import TlsFiles
+from outrider.rpc.watched_files import FilesError
 from outrider.settings.addresses import is_loopback
 from outrider.v1 import generation_pb2, generation_pb2_grpc
 
@@ -22,14 +24,23 @@ STATUS_TIMEOUT_S = 10.0
 class Client:
     """One channel to a coordinator. Use it as a context manager."""
 
-    def __init__(self, address: str, *, tls: TlsFiles | None = None) -> None:
+    def __init__(
+        self, address: str, *, tls: TlsFiles | None = None, api_key: str | None = None
+    ) -> None:
         """`address` is host:port; `tls` with an authority makes the connection TLS.
 
-        Raises OSError when a PEM file cannot be read.
+        Each call shows `api_key`, if there is one. Raises ClientError when a PEM file cannot be
+        used, or when the key would leave this machine in the clear.
         """
         self._address = address
+        self._metadata = key_metadata(api_key or "")
         options = [*channel_options(), *_proxy_options(address)]
-        credentials = tls.channel_credentials() if tls is not None else None
+        try:
+            credentials = tls.channel_credentials() if tls is not None else None
+        except FilesError as error:
+            raise ClientError(str(error)) from None
+        if credentials is None and api_key and not is_loopback(address):
+            raise ClientError(f"a key is not sent to {address} without TLS; name its authority")
         if credentials is None:
             self._channel = grpc.insecure_channel(address, options=options)
         else:
@@ -43,7 +54,7 @@ class Client:
 
         `timeout_s` is for the whole call; None: no limit. Raises UnreachableError or RequestError.
         """
-        call = self._stub.Generate(request, timeout=timeout_s)
+        call = self._stub.Generate(request, timeout=timeout_s, metadata=self._metadata)
         begun = ended = False
         try:
             for response in call:
@@ -65,7 +76,7 @@ class Client:
         """The coordinator's state. Raises UnreachableError or RequestError."""
         request = generation_pb2.GenerationServiceGetStatusRequest()
         try:
-            return self._stub.GetStatus(request, timeout=STATUS_TIMEOUT_S)
+            return self._stub.GetStatus(request, timeout=STATUS_TIMEOUT_S, metadata=self._metadata)
         except grpc.RpcError as error:
             raise client_error(error, self._address, begun=False) from error
 

@@ -42,16 +42,16 @@ class ResumingClient:
         addresses: Sequence[str],
         *,
         tls: TlsFiles | None = None,
+        api_key: str | None = None,
         patience: Patience | None = None,
         on_retry: Callable[[Retry], None] | None = None,
     ) -> None:
         """`addresses`: at least one host:port; the first is asked first.
 
-        `on_retry` is told before each further attempt. Raises OSError when a PEM file cannot be
-        read.
+        `on_retry` is told before each further attempt. Raises ClientError as `Client`.
         """
         self._addresses = tuple(addresses)
-        self._clients = [Client(address, tls=tls) for address in addresses]
+        self._clients = [Client(address, tls=tls, api_key=api_key) for address in addresses]
         self._patience = patience or Patience()
         self._on_retry = on_retry or (lambda _: None)
         self._place = 0

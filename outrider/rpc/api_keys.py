@@ -20,6 +20,7 @@ from outrider.rpc.watched_files import FilesError, WatchedFiles
 KEY_PREFIX = "or-"
 KEY_BYTES = 32
 TENANT = re.compile(r"[A-Za-z0-9._-]{1,64}")
+TENANT_FORM = "1 to 64 letters, digits, dots, dashes and underscores"
 METADATA_NAME = "authorization"
 
 _LINE = re.compile(rf"(?P<tenant>{TENANT.pattern}):(?P<digest>[0-9a-f]{{64}})")
@@ -34,8 +35,13 @@ def new_key() -> str:
 def key_line(tenant: str, key: str) -> str:
     """The line that admits a key as one of `tenant`. Raises ValueError for a name that is none."""
     if not TENANT.fullmatch(tenant):
-        raise ValueError("1 to 64 letters, digits, dots, dashes and underscores")
+        raise ValueError(TENANT_FORM)
     return f"{tenant}:{_digest(key)}"
+
+
+def key_metadata(key: str) -> tuple[tuple[str, str], ...]:
+    """What a client adds to its calls to show a key; nothing for an empty one."""
+    return ((METADATA_NAME, f"Bearer {key}"),) if key else ()
 
 
 def read_keys(path: Path) -> Mapping[str, str]:
