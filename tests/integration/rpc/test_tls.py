@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,47 +9,13 @@ import grpc
 import pytest
 from grpc import aio
 
-from outrider.rpc.channel import open_channel
-from outrider.rpc.server import Listener
+from outrider.rpc.channel import Channels, open_channel
+from outrider.rpc.server import Listener, ListenError
 from outrider.rpc.tls import TlsFiles
+from outrider.rpc.watched_files import FilesError
+from tests.certificates import Authority, needs_openssl
 
-OPENSSL = shutil.which("openssl")
-pytestmark = pytest.mark.skipif(OPENSSL is None, reason="needs the openssl command")
-
-
-class Authority:
-    """Signs certificates for 127.0.0.1."""
-
-    def __init__(self, folder: Path, name: str) -> None:
-        folder.mkdir()
-        self.folder = folder
-        self.certificate = folder / "ca.pem"
-        self._key = folder / "ca.key"
-        _openssl(
-            "req", "-x509", *_new_key(self._key), "-subj", f"/CN={name}", "-days", "2",
-            "-out", self.certificate,
-        )  # fmt: skip
-
-    def issue(self, name: str) -> TlsFiles:
-        """A certificate and its key; the authority is this one."""
-        key, request = self.folder / f"{name}.key", self.folder / f"{name}.csr"
-        certificate, extensions = self.folder / f"{name}.pem", self.folder / f"{name}.ext"
-        extensions.write_text("subjectAltName=IP:127.0.0.1\n")
-        _openssl("req", *_new_key(key), "-subj", f"/CN={name}", "-out", request)
-        _openssl(
-            "x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self._key,
-            "-set_serial", "2", "-days", "2", "-extfile", extensions, "-out", certificate,
-        )  # fmt: skip
-        return TlsFiles(certificate, key, self.certificate)
-
-
-def _new_key(path: Path) -> list[object]:
-    return ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", path]
-
-
-def _openssl(*arguments: object) -> None:
-    command = [str(OPENSSL), *(str(argument) for argument in arguments)]
-    subprocess.run(command, check=True, capture_output=True)
+pytestmark = needs_openssl
 
 
 @pytest.fixture(scope="module")
@@ -68,9 +32,9 @@ async def echo(request: bytes, context: Any) -> bytes:
     return request
 
 
-async def reaches(address: str, tls: TlsFiles | None) -> bool:
+async def reaches(address: str, tls: TlsFiles | None, *, server_name: str = "") -> bool:
     """Whether a call through such a channel is answered."""
-    async with open_channel(address, tls) as channel:
+    async with open_channel(address, tls, server_name=server_name) as channel:
         try:
             return await channel.unary_unary("/test.Bytes/UnaryUnary")(b"x", timeout=10) == b"x"
         except aio.AioRpcError as error:
@@ -104,3 +68,70 @@ async def test_a_server_with_an_authority_checks_its_callers(
 def test_without_files_there_are_no_credentials() -> None:
     assert TlsFiles().server_credentials() is None
     assert TlsFiles().channel_credentials() is None
+
+
+async def test_a_replica_is_known_by_the_name_of_its_service(serve: Any, ours: Authority) -> None:
+    files = ours.issue("named", alternatives="DNS:outrider-target")
+    listener = Listener("127.0.0.1:0", TlsFiles(files.certificate, files.key))
+    address = (await serve(listener, UnaryUnary=echo)).server.address
+    trusting = TlsFiles(authority=ours.certificate)
+    assert not await reaches(address, trusting)
+    assert await reaches(address, trusting, server_name="outrider-target")
+    assert not await reaches(address, trusting, server_name="outrider-draft")
+
+
+async def test_a_certificate_that_has_ended_is_refused_on_both_sides(
+    serve: Any, ours: Authority
+) -> None:
+    ended = ours.issue("ended", days=-1)
+    served = await serve(Listener("127.0.0.1:0", ours.issue("server")), UnaryUnary=echo)
+    assert not await reaches(served.server.address, ended)
+    late = await serve(Listener("127.0.0.1:0", ended), UnaryUnary=echo)
+    assert not await reaches(late.server.address, ours.issue("client"))
+
+
+def _without_key(files: TlsFiles) -> None:
+    assert files.key is not None
+    files.key.write_text("none")
+
+
+def _with_another_key(files: TlsFiles) -> None:
+    assert files.key is not None
+    assert files.certificate is not None
+    other = files.certificate.with_name("client.key")
+    files.key.write_bytes(other.read_bytes())
+
+
+def _without_authority(files: TlsFiles) -> None:
+    assert files.authority is not None
+    files.authority.write_text("")
+
+
+def _gone(files: TlsFiles) -> None:
+    assert files.certificate is not None
+    files.certificate.unlink()
+
+
+@pytest.mark.parametrize("harm", [_without_key, _with_another_key, _without_authority, _gone])
+async def test_files_that_cannot_be_used_are_told_at_the_start(
+    serve: Any, tmp_path: Path, harm: Any
+) -> None:
+    authority = Authority(tmp_path / "ca", "ours")
+    authority.issue("client")
+    files = authority.issue("server")
+    harm(files)
+    with pytest.raises(ListenError, match=r"server|ca\.pem") as caught:
+        await serve(Listener("127.0.0.1:0", files))
+    assert "PRIVATE" not in str(caught.value)
+    with pytest.raises(FilesError):
+        Channels(files)
+
+
+async def test_a_key_with_a_password_is_refused_and_not_asked_for(
+    serve: Any, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path / "ca", "ours")
+    files = authority.issue("server")
+    authority.lock(files)
+    with pytest.raises(ListenError, match="server"):
+        await serve(Listener("127.0.0.1:0", files))
