@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -15,6 +16,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from outrider.rpc.channel import open_channel
 from outrider.rpc.server import Listener, ListenError, RpcServer
 from outrider.rpc.status import remote_error
+from tests.certificates import Authority, needs_openssl
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -184,3 +186,53 @@ async def _until_refused(served: Any) -> None:
                 assert error.code() is grpc.StatusCode.UNAVAILABLE
                 return
         await asyncio.sleep(0.01)
+
+
+@needs_openssl
+async def test_health_has_a_port_of_its_own_in_the_clear(serve: Any, tmp_path: Path) -> None:
+    files = Authority(tmp_path / "ca", "ours").issue("server")
+    listener = Listener("127.0.0.1:0", files, health_address="127.0.0.1:0")
+    served = await serve(listener, UnaryUnary=echo)
+    server = served.server
+    async with open_channel(f"127.0.0.1:{server.health_port}") as probe:
+        for name in ("", "test.Bytes"):
+            assert await health_of(probe, name) == NOT_SERVING
+        await server.set_serving()
+        assert await health_of(probe, "test.Bytes") == SERVING
+        with pytest.raises(aio.AioRpcError) as caught:
+            await probe.unary_unary("/test.Bytes/UnaryUnary")(b"x", timeout=10)
+        assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+        watch = health_pb2_grpc.HealthStub(probe).Watch(
+            health_pb2.HealthCheckRequest(service="test.Bytes")
+        )
+        assert (await watch.read()).status == SERVING
+        async with asyncio.timeout(20):
+            draining = asyncio.create_task(server.drain(60))
+            assert (await watch.read()).status == NOT_SERVING
+            await draining
+
+
+async def test_probes_are_answered_while_open_streams_finish(serve: Any) -> None:
+    finish = asyncio.Event()
+
+    async def stream(request: bytes, context: Any) -> AsyncIterator[bytes]:
+        yield b"before"
+        await finish.wait()
+
+    listener = Listener("127.0.0.1:0", health_address="127.0.0.1:0")
+    served = await serve(listener, UnaryStream=stream)
+    call = served.channel.unary_stream("/test.Bytes/UnaryStream")(b"x")
+    assert await call.read() == b"before"
+    draining = asyncio.create_task(served.server.drain(60))
+    async with asyncio.timeout(20):
+        await _until_refused(served)
+        async with open_channel(f"127.0.0.1:{served.server.health_port}") as probe:
+            assert await health_of(probe, "") == NOT_SERVING
+        finish.set()
+        await draining
+
+
+async def test_a_health_port_in_use_is_refused(serve: Any) -> None:
+    served = await serve()
+    with pytest.raises(ListenError, match=served.server.address):
+        await serve(Listener("127.0.0.1:0", health_address=served.server.address))
