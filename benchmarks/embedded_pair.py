@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 from grpc import aio
 
-from coordinator.calls import Peer
 from outrider.engine.loading import LoadedModel, load_model
 from outrider.testing.cluster import Cluster, WorkerPlan, running_cluster
 from outrider.v1 import draft_pb2, target_pb2
@@ -117,18 +116,13 @@ async def embedded_pair(*, dtype: str, threads: int = THREADS) -> AsyncIterator[
     async with running_cluster(_plan(target), _plan(draft)) as cluster:
         wire = Wire()
         pools = cluster.coordinator.pools
-        ready = pools.ready_target()
-        kept = _KeepingChannel(
-            ready.peer.channel, sent=wire.verify_requests, received=wire.verify_responses
-        )
-        peer = Peer(cast("aio.Channel", kept), ready.peer.replica_id)
-        pools.ready_target = lambda: replace(ready, peer=peer)  # type: ignore[method-assign]
-        if pools.draft is None:
-            raise RuntimeError("the coordinator has no draft")
-        kept = _KeepingChannel(
-            pools.draft.channel, sent=wire.draft_requests, received=wire.draft_responses
-        )
-        pools.draft.channel = cast("aio.Channel", kept)
+        for replicas, sent, received in (
+            (pools.targets, wire.verify_requests, wire.verify_responses),
+            (pools.drafts, wire.draft_requests, wire.draft_responses),
+        ):
+            (replica,) = replicas.all
+            kept = _KeepingChannel(replica.worker.channel, sent=sent, received=received)
+            replica.worker.channel = cast("aio.Channel", kept)
         yield EmbeddedPair(cluster, wire, target)
 
 

@@ -79,7 +79,7 @@ async def _measure(dtype: str, prompts: int) -> dict[int, _Sizes]:
     found = {}
     async with embedded_pair(dtype=dtype) as pair:
         text = "\n\n".join(topics[name] for name in sorted(topics))
-        tokenizer = pair.cluster.coordinator.pools.ready_target().tokenizer
+        tokenizer = pair.cluster.coordinator.pools.target_model().tokenizer
         assert tokenizer is not None
         token_ids = await tokenizer.encode(text[: 40_000 * prompts])
         ends = [CONTEXTS[-1] + place * 1500 for place in range(prompts)]

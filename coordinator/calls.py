@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
+import grpc
 from grpc import aio
 
 CLOSED_CALL_ERRORS = (aio.UsageError, asyncio.InvalidStateError)
@@ -18,6 +19,21 @@ class Peer:
 
     channel: aio.Channel
     replica_id: str
+
+
+async def error_of(call: aio.StreamStreamCall[Any, Any]) -> aio.AioRpcError | None:
+    """What ended a call that was found over; None when it is not, or ended in order."""
+    if not call.done():
+        return None
+    code = await call.code()
+    if code is grpc.StatusCode.OK:
+        return None
+    return aio.AioRpcError(
+        code,
+        await call.initial_metadata(),
+        await call.trailing_metadata(),
+        details=await call.details(),
+    )
 
 
 async def finish_call(call: aio.StreamStreamCall[Any, Any], *, patience_s: float = 1.0) -> None:

@@ -14,6 +14,7 @@ from coordinator.drafting import Drafting
 from coordinator.ending import Cut, cut_output
 from coordinator.plan import GenerationPlan
 from coordinator.proposal import Proposal
+from coordinator.replica import Replica
 from coordinator.statistics import SpeculationStatistics
 from coordinator.target_session import TargetSession
 from coordinator.tracing import RoundTrace
@@ -101,6 +102,7 @@ class DecodeLoop:
                 guess=proposal.guess,
                 replayed=self._target.replays > replays,
             )
+            self._hold_against(proposal, verdict)
             self._move_on(cut, facts)
             judged = 0 if verdict.HasField("draft_invalid") else facts.drafted
             trace.decided(drafted=judged, accepted=facts.accepted, output=cut.token_ids)
@@ -115,6 +117,7 @@ class DecodeLoop:
                 draft=proposal.draft,
             )
         statistics.replays = self._target.replays
+        statistics.target_moves = self._target.moves
         if self._drafting is not None:
             self._drafting.count(statistics)
         return cut
@@ -139,6 +142,13 @@ class DecodeLoop:
             )
             call.answered(verdict.timings, tokens=len(proposal.tokens))
         return verdict
+
+    def _hold_against(self, proposal: Proposal, verdict: target_pb2.Verdict) -> None:
+        """Tells drafts whether their tokens were accepted, and how likely that was to be."""
+        expected = verdict.expected_acceptance
+        for place, (source, chance) in enumerate(zip(proposal.sources, expected, strict=False)):
+            if isinstance(source, Replica):
+                source.judged(chance, accepted=place < verdict.accepted)
 
     def _cut(self, verdict: target_pb2.Verdict) -> Cut:
         cut = cut_output(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from enum import Enum, auto
 
-from coordinator.draft_pace import DraftPace
 from coordinator.draft_plan import DraftFacts, ForesightFacts
 from coordinator.draft_tree import Arrival, DraftTree
 from coordinator.policy import GenerationPolicy
+from coordinator.replica import Replica
 from coordinator.worker_time import WorkerTime
 from outrider.v1 import common_pb2
 
@@ -37,13 +37,11 @@ class DraftLaw(Enum):
 class DraftIntake:
     """Takes the proposals of one generation's draft."""
 
-    def __init__(
-        self, tree: DraftTree, policy: GenerationPolicy, *, law: DraftLaw, pace: DraftPace
-    ) -> None:
+    def __init__(self, tree: DraftTree, policy: GenerationPolicy, *, law: DraftLaw) -> None:
+        """`law`: what is kept of laws as long as the draft is trusted."""
         self._tree = tree
         self._policy = policy
         self._law = law
-        self._pace = pace
         self.time = WorkerTime()
         """What the draft reported so far."""
         self.stale_proposals = 0
@@ -55,20 +53,24 @@ class DraftIntake:
         self,
         tokens: Sequence[common_pb2.DraftToken],
         *,
+        source: Replica,
         until_length: int,
         spent: WorkerTime,
         round_trip_s: float | None,
     ) -> None:
         """Hangs the tokens of a proposal on the tree, up to a length of the sequence.
 
-        `spent`: the draft's time for them. `round_trip_s` as in DraftFacts.
+        `source`: who sent them. `spent`: its time for them. `round_trip_s` as in DraftFacts.
         """
+        law = self._law
+        if law is DraftLaw.REPORTED and not source.honesty.trusted:
+            law = DraftLaw.POINT_MASS
         kept = 0
         steps, rows = forwards(tokens), sum(not token.guess for token in tokens)
         for token in tokens:
             drawn = not token.guess
-            self._law.put_on(token)
-            arrival = self._hang(token, until_length=until_length)
+            law.put_on(token)
+            arrival = self._hang(token, source=source, until_length=until_length)
             kept += arrival is Arrival.KEPT
             self.stale_tokens += arrival in (Arrival.CAME_FALSE, Arrival.STALE)
             if drawn and arrival in (Arrival.CAME_TRUE, Arrival.CAME_FALSE):
@@ -78,7 +80,7 @@ class DraftIntake:
             self.stale_proposals += 1
         self.time += spent
         if steps:
-            self._pace.drafted(steps=steps, seconds=spent.total_s)
+            source.pace.drafted(steps=steps, seconds=spent.total_s)
             self._policy.drafted(
                 DraftFacts(
                     tokens=rows,
@@ -94,10 +96,10 @@ class DraftIntake:
         self.stale_proposals += 1
         self.stale_tokens += len(tokens)
 
-    def _hang(self, token: common_pb2.DraftToken, *, until_length: int) -> Arrival:
+    def _hang(self, token: common_pb2.DraftToken, *, source: Replica, until_length: int) -> Arrival:
         if token.ByteSize() > MAX_TOKEN_BYTES:
             return Arrival.STALE
-        return self._tree.add(token, until_length=until_length)
+        return self._tree.add(token, source=source, until_length=until_length)
 
 
 def forwards(tokens: Iterable[common_pb2.DraftToken]) -> int:

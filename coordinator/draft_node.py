@@ -11,12 +11,13 @@ from outrider.v1 import common_pb2
 class DraftNode:
     """A token, how long the sequence is with it, and what hangs on it.
 
-    `names`: its ids in the draft's stream. `drawn`: the child that may be verified; `guesses`: the
-    others, by token id.
+    `source`: who drafted it. `names`: its ids in the draft's stream. `drawn`: the child that may be
+    verified; `guesses`: the others, by token id.
     """
 
     token: common_pb2.DraftToken
     length: int
+    source: object = None
     names: list[int] = field(default_factory=list)
     drawn: DraftNode | None = None
     guesses: dict[int, DraftNode] = field(default_factory=dict)

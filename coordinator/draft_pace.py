@@ -1,8 +1,6 @@
-"""How fast a draft answers, learned from its answers by all generations that use it."""
+"""How fast one draft answers, learned from its answers by all generations that use it."""
 
 from __future__ import annotations
-
-from coordinator.backoff import Backoff
 
 WEIGHT = 0.2
 """Of the newest observation: a change is followed within some ten of them."""
@@ -19,8 +17,6 @@ class DraftPace:
         """Of one forward of the draft, sampling and queueing included."""
         self.round_trip_s = 0.0
         """From new committed ids to the tokens below them, the draft's own time taken off."""
-        self.silence = Backoff()
-        """Pauses in which nobody opens a stream, after one that brought no word for long."""
 
     def drafted(self, *, steps: int, seconds: float) -> None:
         """`steps` forwards took that long together."""

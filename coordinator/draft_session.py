@@ -3,55 +3,77 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
+import structlog
+from grpc import aio
 from opentelemetry.trace import Span
 
 from coordinator.backoff import Backoff
 from coordinator.bell import Bell
-from coordinator.calls import Peer
+from coordinator.calls import CLOSED_CALL_ERRORS
 from coordinator.draft_intake import DraftIntake
-from coordinator.draft_pace import DraftPace
 from coordinator.draft_plan import DraftPlan
 from coordinator.draft_rounds import AskedRound, AskedRounds
-from coordinator.draft_stream import DraftGoneError, DraftStream
+from coordinator.draft_stream import DraftGoneError, DraftStream, UnlawfulDraftError
 from coordinator.draft_tree import MAX_NODES, DraftTree
+from coordinator.placement import Placement
+from coordinator.replica import Replica
 from coordinator.tracing import DraftTrace
 from coordinator.worker_time import WorkerTime
+from outrider.errors import InternalFailure, NumericalFailure, PoolUnavailable
 from outrider.prefix import TokenPrefix
+from outrider.rpc.status import remote_error
 from outrider.v1 import draft_pb2
 
 MAX_REPLAYS_IN_A_ROW = 3
+MOST_LATE = 3
+"""Waits in vain, one after the other, after which another draft is tried if there is one."""
+REASONS_TO_REST = ("", PoolUnavailable.reason, InternalFailure.reason)
+"""A stream that ended for one of these tells that the draft is not well; "": the network's."""
+
+log = structlog.get_logger(__name__)
 
 
 class DraftSession:
     """Keeps a draft at work below a growing prefix; what it sends hangs on the tree.
 
-    A commit does not wait for its answer. Whatever goes wrong with the stream, it is given up and
-    opened anew later, each time after a longer pause; the tokens that it brought stay.
+    A commit does not wait for its answer. Whatever goes wrong with the stream, it is given up, and
+    one to another draft is opened at once, or to the same one after a pause, longer each time; the
+    tokens that it brought stay.
     """
 
     def __init__(
         self,
-        peer: Callable[[], Peer | None],
-        open_message: draft_pb2.DraftOpen,
+        placement: Placement,
+        open_message: Callable[[Replica], draft_pb2.DraftOpen],
         *,
         prefix: TokenPrefix,
         tree: DraftTree,
         intake: DraftIntake,
-        pace: DraftPace,
         span: Span,
+        end_later: Callable[[Coroutine[Any, Any, None]], None],
+        deadline: float | None = None,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`peer` gives a draft that fits, or None while there is none. `span`: the generation's."""
-        self._peer = peer
-        self._open = open_message
+        """`placement`: the drafts that fit. `span`: the generation's. `end_later` takes the orderly
+        end of a stream that was left. `deadline`: until when the session may last, in seconds of
+        time.perf_counter. `clock` gives those that its pauses go by."""
+        self._placement = placement
+        self._open_message = open_message
+        self._deadline = deadline
+        self._end_later = end_later
         self._prefix = prefix
         self._tree = tree
         self._intake = intake
-        self._pace = pace
         self._span = span
         self._stream: DraftStream | None = None
+        self._replica: Replica | None = None
+        self._left: Replica | None = None
         self._replica_id = ""
+        self._trusted = True
+        self._late = 0
         self._asked = AskedRounds()
         self._number = 0
         self._kept_length = 0
@@ -59,14 +81,27 @@ class DraftSession:
         self._together_until = self._draft_until = self._furthest = 0
         self._replays_in_a_row = 0
         self._bell = Bell()
-        self._backoff = Backoff()
+        self._backoff = Backoff(clock)
         self._opened_at = 0.0
         self.replays = 0
+        self.moves = 0
+        """Times that another draft took the place of one that failed or was left."""
+        self.failed_numerically = 0
+        """Times that a draft's model gave no numbers."""
 
     @property
     def ready(self) -> bool:
         """There is a draft that may be asked."""
-        return (self._stream is not None or self._may_open) and self._peer() is not None
+        replica = self._replica
+        if replica is not None and self._placement.holds(replica):
+            return True
+        return self._next() is not None
+
+    @property
+    def context_length(self) -> int:
+        """Most ids of one sequence at the draft that is asked next; 0: there is none."""
+        replica = self._replica or self._next()
+        return replica.model.context_length if replica is not None else 0
 
     @property
     def next_in_s(self) -> float:
@@ -81,10 +116,10 @@ class DraftSession:
         self._draft_until = length + plan.draft_length + plan.ahead
         self._furthest = max(self._furthest, self._draft_until)
         if self._stream is not None and self._asked.gone_quiet:
-            self._stream.abandon()
-            self._disconnect()
-            self._pace.silence.failed()
-        if self._stream is None and self._may_open:
+            self._fail(rest=True)
+        elif self._replica is not None and self._is_to_be_left(self._replica):
+            self._leave()
+        if self._stream is None:
             self._open_stream()
         self._ask()
 
@@ -93,30 +128,45 @@ class DraftSession:
         self._asked.overdue = True
         rung = await self._bell.wait(timeout_s)
         # A proposal that came in the moment in which the time was up has said so.
-        return rung or not self._asked.overdue
+        in_time = rung or not self._asked.overdue
+        self._late = 0 if in_time else self._late + 1
+        if self._late >= MOST_LATE and self._has_another:
+            self._fail(rest=True)
+        return in_time
 
     async def close(self) -> None:
         """Half-closes, so that the draft frees the state at once."""
         stream, self._stream = self._stream, None
         self._asked.clear()
+        self._let_go()
         if stream is not None:
             await stream.close()
 
+    def _next(self) -> Replica | None:
+        """The draft to open a stream to; None: nobody, for now."""
+        replica = self._placement.best(besides=self._left)
+        return replica if replica is not self._left or self._backoff.over else None
+
     @property
-    def _may_open(self) -> bool:
-        return self._backoff.over and self._pace.silence.over
+    def _has_another(self) -> bool:
+        other = self._placement.best(besides=self._replica)
+        return other is not None and other is not self._replica
+
+    def _is_to_be_left(self, replica: Replica) -> bool:
+        """It is about to end, fits no longer, or is not believed any more."""
+        return not self._placement.holds(replica) or replica.honesty.trusted != self._trusted
 
     def _ask(self) -> None:
-        if self._stream is None:
+        if self._stream is None or self._replica is None:
             return
-        length = len(self._prefix)
+        length, pace = len(self._prefix), self._replica.pace
         base_length = min(self._kept_length, length - 1)
         missing = max(1, self._together_until - length - self._tree.depth)
         self._number += 1
         asked = AskedRound(
             self._number,
             committed_length=length,
-            due_s=self._pace.round_trip_s + missing * self._pace.token_s,
+            due_s=pace.round_trip_s + missing * pace.token_s,
             idle=not self._asked.any,
             trace=DraftTrace(self._span),
         )
@@ -138,13 +188,26 @@ class DraftSession:
         )
 
     def _open_stream(self) -> None:
-        peer = self._peer()
-        if peer is None:
+        replica = self._next()
+        if replica is None or not replica.openings.take_now():
             return
-        self._replica_id = peer.replica_id
+        if replica is not self._left and self._left is not None:
+            self.moves += 1
+            self._backoff.succeeded()
+        replica.enter()
+        self._replica, self._replica_id = replica, replica.model.replica_id
+        self._trusted = replica.honesty.trusted
         self._opened_at = time.perf_counter()
-        self._kept_length = self._replays_in_a_row = 0
-        self._stream = DraftStream(peer, self._open, on_answer=self._take, on_end=self._disconnect)
+        self._kept_length = self._replays_in_a_row = self._late = 0
+        left_s = None if self._deadline is None else max(0.0, self._deadline - self._opened_at)
+        self._stream = DraftStream(
+            replica.peer,
+            self._open_message(replica),
+            on_answer=self._take,
+            on_end=self._ended,
+            timeout_s=left_s,
+        )
+        replica.openings.opened(self._stream.call)
 
     def _take(self, answer: draft_pb2.DraftResponse) -> None:
         """Takes an answer. Raises DraftGoneError to give the stream up."""
@@ -160,26 +223,32 @@ class DraftSession:
             self._asked.end(asked.number)
 
     def _propose(self, asked: AskedRound, proposal: draft_pb2.Proposal) -> None:
-        if proposal.handle.replica_id != self._replica_id:
+        replica = self._replica
+        if replica is None or proposal.handle.replica_id != self._replica_id:
             # A process that took the place of the paired one is not used before it is paired too.
             raise DraftGoneError
         if len(proposal.tokens) > MAX_NODES:
             # No tree could hold them, and reading them would keep everybody waiting.
             self._intake.refuse(proposal.tokens)
-            raise DraftGoneError
+            raise UnlawfulDraftError
         # Whatever it says, it has not worked longer than there was a stream.
         stream_s = time.perf_counter() - self._opened_at
         spent = WorkerTime.reported(proposal.timings).within(stream_s)
-        round_trip_s = asked.round_trip_s(proposal.tokens, spent=spent, token_s=self._pace.token_s)
+        token_s = replica.pace.token_s
+        round_trip_s = asked.round_trip_s(proposal.tokens, spent=spent, token_s=token_s)
         if round_trip_s is not None:
-            self._pace.travelled(round_trip_s)
+            replica.pace.travelled(round_trip_s)
         asked.trace.proposed(proposal)
         depth = self._tree.depth
         self._intake.take(
-            proposal.tokens, until_length=self._furthest, spent=spent, round_trip_s=round_trip_s
+            proposal.tokens,
+            source=replica,
+            until_length=self._furthest,
+            spent=spent,
+            round_trip_s=round_trip_s,
         )
         self._tree.answered(asked.number)
-        self._asked.reached(asked, next_in_s=self._pace.token_s)
+        self._asked.reached(asked, next_in_s=replica.pace.token_s)
         if proposal.done:
             self._asked.end(asked.number)
         self._kept_length = min(proposal.handle.length, asked.committed_length)
@@ -187,7 +256,7 @@ class DraftSession:
             # Tokens of use tell of a sound draft; answers without them may go on for ever.
             self._replays_in_a_row = 0
             self._backoff.succeeded()
-            self._pace.silence.succeeded()
+            replica.breaker.succeeded()
         self._bell.ring()
 
     def _replay(self, asked: AskedRound, *, kept_length: int) -> None:
@@ -203,10 +272,47 @@ class DraftSession:
         self.replays += 1
         self._ask()
 
-    def _disconnect(self) -> None:
-        """The stream is over; the next attempt waits, longer each time."""
+    def _ended(self, error: BaseException) -> None:
+        """The stream is over, and not by this session's own doing."""
+        remote = remote_error(error) if isinstance(error, aio.AioRpcError) else None
+        if remote is not None and remote.reason == NumericalFailure.reason:
+            self.failed_numerically += 1
+            address = self._replica.address if self._replica is not None else ""
+            log.warning("a draft's model gives no numbers", address=address)
+        # What the draft refuses this generation says nothing of others.
+        broke = remote is not None and remote.reason in REASONS_TO_REST
+        self._fail(rest=broke or isinstance(error, (UnlawfulDraftError, *CLOSED_CALL_ERRORS)))
+
+    def _fail(self, *, rest: bool) -> None:
+        """Gives the draft up; the next attempt there waits, longer each time.
+
+        `rest`: others keep away from it too.
+        """
+        self._left = replica = self._replica
+        if self._stream is not None:
+            self._stream.abandon()
+        self._drop_stream()
+        self._backoff.failed()
+        if replica is not None:
+            replica.failed(rest=rest)
+        self._bell.ring()
+
+    def _leave(self) -> None:
+        """Goes away from a draft that is well as far as is known."""
+        if self._stream is not None and self._replica is not None:
+            self._end_later(self._stream.close())
+            if self._replica.honesty.trusted != self._trusted:
+                self._tree.clear()
+        self._left = None
+        self._drop_stream()
+
+    def _drop_stream(self) -> None:
         self._stream = None
+        self._let_go()
         self._asked.clear()
         self._tree.cut_off()
-        self._backoff.failed()
-        self._bell.ring()
+
+    def _let_go(self) -> None:
+        if self._replica is not None:
+            self._replica.leave()
+            self._replica = None

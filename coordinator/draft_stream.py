@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeAlias
 
 import structlog
 from grpc import aio
 
-from coordinator.calls import CLOSED_CALL_ERRORS, Peer
+from coordinator.calls import CLOSED_CALL_ERRORS, Peer, error_of
 from outrider.v1 import draft_pb2, draft_pb2_grpc
 
 log = structlog.get_logger(__name__)
 
 
+DraftCall: TypeAlias = "aio.StreamStreamCall[draft_pb2.DraftRequest, draft_pb2.DraftResponse]"
+
+
 class DraftGoneError(Exception):
     """The draft ended the stream without having been asked to, or another took its place."""
+
+
+class UnlawfulDraftError(DraftGoneError):
+    """It sends what no sound draft would."""
 
 
 class DraftStream:
@@ -31,13 +38,17 @@ class DraftStream:
         open_message: draft_pb2.DraftOpen,
         *,
         on_answer: Callable[[draft_pb2.DraftResponse], None],
-        on_end: Callable[[], None],
+        on_end: Callable[[BaseException], None],
+        timeout_s: float | None = None,
     ) -> None:
-        """`on_answer` may raise DraftGoneError to end the stream. `on_end` is called once, unless
-        the stream was closed or abandoned before."""
-        self._call = draft_pb2_grpc.DraftServiceStub(peer.channel).Draft()
+        """`on_answer` may raise DraftGoneError to end the stream. `on_end` is called once, with
+        what ended it, unless the stream was closed or abandoned before. `timeout_s`: how long it
+        may last."""
+        self.call: DraftCall = draft_pb2_grpc.DraftServiceStub(peer.channel).Draft(
+            timeout=timeout_s
+        )
         self._on_answer = on_answer
-        self._on_end: Callable[[], None] | None = on_end
+        self._on_end: Callable[[BaseException], None] | None = on_end
         self._round: draft_pb2.DraftRequest | None = None
         self._wanted = asyncio.Event()
         self._closing = False
@@ -60,21 +71,21 @@ class DraftStream:
         """Breaks the stream off."""
         self._on_end = None
         self._writer.cancel()
-        self._call.cancel()
+        self.call.cancel()
 
     async def _write_rounds(self, open_message: draft_pb2.DraftOpen) -> None:
-        await self._call.write(draft_pb2.DraftRequest(open=open_message))
+        await self.call.write(draft_pb2.DraftRequest(open=open_message))
         while not self._closing:
             await self._wanted.wait()
             self._wanted.clear()
             message, self._round = self._round, None
             if message is not None and not self._closing:
-                await self._call.write(message)
-        await self._call.done_writing()
+                await self.call.write(message)
+        await self.call.done_writing()
 
     async def _read_answers(self) -> None:
         while True:
-            answer = await self._call.read()
+            answer = await self.call.read()
             if not isinstance(answer, draft_pb2.DraftResponse):
                 raise DraftGoneError
             if self._on_end is not None:
@@ -84,14 +95,16 @@ class DraftStream:
         """Whatever ends the reading or the writing ends the stream, and nothing else."""
         try:
             await work
-        except (aio.AioRpcError, DraftGoneError, asyncio.CancelledError, *CLOSED_CALL_ERRORS):
-            self._end()
-        except Exception:
+        except CLOSED_CALL_ERRORS as error:
+            self._end(await error_of(self.call) or error)
+        except (aio.AioRpcError, DraftGoneError, asyncio.CancelledError) as error:
+            self._end(error)
+        except Exception as error:
             log.exception("a draft's answer could not be read")
-            self._end()
+            self._end(error)
 
-    def _end(self) -> None:
+    def _end(self, error: BaseException) -> None:
         on_end = self._on_end
         self.abandon()
         if on_end is not None:
-            on_end()
+            on_end(error)

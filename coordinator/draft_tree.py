@@ -84,6 +84,15 @@ class DraftTree:
             node = node.drawn
         return tokens
 
+    def sources(self, limit: int) -> list[object]:
+        """Who drafted the tokens of `chain`."""
+        sources: list[object] = []
+        node = self._root.drawn
+        while node is not None and len(sources) < limit:
+            sources.append(node.source)
+            node = node.drawn
+        return sources
+
     def begin_round(self, number: int) -> None:
         """A draft round with that number was sent; the whole prefix was committed then."""
         self._rounds[number] = len(self._prefix)
@@ -96,10 +105,13 @@ class DraftTree:
         self._rounds = {n: at for n, at in self._rounds.items() if at >= length}
         self._passed = {name: at for name, at in self._passed.items() if at >= length}
 
-    def add(self, token: common_pb2.DraftToken, *, until_length: int) -> Arrival:
+    def add(
+        self, token: common_pb2.DraftToken, *, until_length: int, source: object = None
+    ) -> Arrival:
         """Hangs a drafted token on the tree. It becomes the tree's own.
 
-        A token that would make the sequence longer than `until_length` ids is not kept.
+        `source`: who drafted it. A token that would make the sequence longer than `until_length`
+        ids is not kept.
         """
         name = token.node_id
         parent = self._parent(token)
@@ -116,13 +128,13 @@ class DraftTree:
         if node is None:
             if parent.length >= until_length or self.size >= MAX_NODES:
                 return Arrival.STALE
-            node = DraftNode(without_place(token), parent.length + 1)
+            node = DraftNode(without_place(token), parent.length + 1, source)
             self.size += 1
             if not drawn:
                 parent.guesses[token.token_id] = node
         elif drawn:
             del parent.guesses[token.token_id]
-            node.token = without_place(token)
+            node.token, node.source = without_place(token), source
         if drawn:
             parent.drawn = node
         node.names.append(name)
@@ -152,7 +164,7 @@ class DraftTree:
         return steps
 
     def clear(self) -> None:
-        """Drops all tokens: the output has ended."""
+        """Drops all tokens: the output has ended, or they are not to be used."""
         self._drop(self._root.children)
         self._root = DraftNode(common_pb2.DraftToken(), len(self._prefix))
 

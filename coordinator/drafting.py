@@ -93,6 +93,7 @@ class Drafting:
         covered = self._tree.depth > len(tokens) > 0
         return Proposal(
             tokens,
+            sources=self._tree.sources(len(tokens)),
             want_bonus=self._terms.bonus_free or not covered,
             wait_s=wait_s,
             draft=(self._intake.time - reported).within(wait_s),
@@ -122,6 +123,8 @@ class Drafting:
         statistics.dropped_tokens = max(0, undecided - rejected)
         statistics.replays += self._session.replays
         statistics.stale_proposals = self._intake.stale_proposals
+        statistics.draft_moves = self._session.moves
+        statistics.draft_failed = self._session.failed_numerically
         statistics.draft_ms = self._intake.time.model_s * MS_PER_S
 
     @property

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
+from functools import partial
 
 from opentelemetry.trace import Span
 
@@ -19,17 +21,35 @@ from coordinator.open_messages import draft_open, verify_open
 from coordinator.pairing import spoken_version
 from coordinator.plan import GenerationPlan
 from coordinator.policy import GenerationPolicy
-from coordinator.pools import Pools, ReadyTarget
+from coordinator.pools import Pools
+from coordinator.replica import Replica
 from coordinator.statistics import SpeculationStatistics
+from coordinator.target_model import TargetModel
 from coordinator.target_session import TargetSession
 from coordinator.text.detokenizer import Detokenizer
-from outrider import PROTOCOL_VERSION, telemetry
+from outrider import telemetry
+from outrider.errors import OutriderError
 from outrider.prefix import TokenPrefix
 from outrider.v1 import draft_pb2, generation_pb2
 
 EXACT_DTYPES = ("float32", "float64")
-DECODE_TOKENS = "decode_tokens"
-"""The feature of a target that decodes several tokens alone, without a round trip for each."""
+MOST_IDS_IN_AN_ERROR = 1000
+"""They take up to 3 KB; gRPC replaces errors beyond 8 KB by another."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionTerms:
+    """What one generation's dealings with workers go by.
+
+    Times in seconds of time.perf_counter: `arrived`, when the request did; `deadline`, until when
+    its caller waits, if it said so. `target_wait_s`: how long it waits for a target where it lost
+    the last. `trust_drafts`: the laws that drafts report are believed.
+    """
+
+    arrived: float
+    deadline: float | None
+    target_wait_s: float
+    trust_drafts: bool
 
 
 class Generation:
@@ -39,18 +59,17 @@ class Generation:
         self,
         plan: GenerationPlan,
         *,
-        target: ReadyTarget,
+        target: TargetModel,
         pools: Pools,
-        arrived: float,
-        draft_mode: draft_pb2.DraftMode.ValueType,
+        terms: SessionTerms,
         span: Span,
     ) -> None:
-        """`arrived`: when the request did, in seconds of time.perf_counter."""
         self._plan = plan
         self._pools = pools
         self._model = target.model
         self._span = span
-        self._arrived = arrived
+        self._terms = terms
+        self._placed = target
         self._detokenizer = (
             Detokenizer(
                 target.tokenizer,
@@ -61,9 +80,12 @@ class Generation:
             else None
         )
         self._target = TargetSession(
-            target.peer,
-            verify_open(plan, spoken_version(target.model)),
-            run_credit=LONGEST_RUN if DECODE_TOKENS in self._model.features else 0,
+            pools.place_target(target, plan),
+            partial(verify_open, plan),
+            run_credit=LONGEST_RUN,
+            wait_s=terms.target_wait_s,
+            deadline=terms.deadline,
+            end_later=pools.end_later,
         )
         self._prefix = TokenPrefix((*plan.prompt_token_ids, *plan.resumed_token_ids))
         self._tree = DraftTree(self._prefix)
@@ -74,7 +96,7 @@ class Generation:
             prefix=self._prefix,
             tree=self._tree,
             target=self._target,
-            drafting=self._drafting(plan.speculation, draft_mode),
+            drafting=self._drafting(plan.speculation),
             span=span,
         )
 
@@ -94,42 +116,41 @@ class Generation:
             if finish is None:
                 async with aclosing(self._loop.run()) as cuts:
                     async for cut in cuts:
+                        chunk = self._chunk(cut.token_ids, offset)
                         if offset == len(plan.resumed_token_ids):
                             self._first_token()
-                        yield self._chunk(cut.token_ids, offset)
+                            chunk.chunk.origin.CopyFrom(self._origin)
+                        yield chunk
                         offset += len(cut.token_ids)
                         finish = cut.finish_reason
             yield self._summary(finish or generation_pb2.FINISH_REASON_UNSPECIFIED, offset)
             # The call ends when the target's room is free again, for a client's next request.
             await self._target.close()
+        except OutriderError as error:
+            error.attachments = (*error.attachments, self._interrupted())
+            raise
         finally:
             self._pools.end_later(self._target.close())
             if self._draft is not None:
                 self._pools.end_later(self._draft.close())
 
-    def _drafting(
-        self, terms: SpeculationTerms | None, mode: draft_pb2.DraftMode.ValueType
-    ) -> Drafting | None:
+    def _drafting(self, terms: SpeculationTerms | None) -> Drafting | None:
         """What is to be done with a draft; None when there is to be none."""
         plan, pools = self._plan, self._pools
-        if terms is None or pools.draft is None:
+        if terms is None or not pools.drafts.configured:
             return None
-        law = DraftLaw.REPORTED if mode == draft_pb2.DRAFT_MODE_SAMPLED else DraftLaw.POINT_MASS
+        law = DraftLaw.REPORTED if self._terms.trust_drafts else DraftLaw.POINT_MASS
         self._policy = pools.policy.generation(terms)
-        intake = DraftIntake(
-            self._tree,
-            self._policy,
-            law=DraftLaw.NONE if plan.coupled else law,
-            pace=pools.draft_pace,
-        )
+        intake = DraftIntake(self._tree, self._policy, law=DraftLaw.NONE if plan.coupled else law)
         self._draft = DraftSession(
-            pools.draft_peer,
-            draft_open(plan, self._draft_version(), mode=mode, model=self._model),
+            pools.place_draft(self._placed, plan),
+            self._draft_open,
             prefix=self._prefix,
             tree=self._tree,
             intake=intake,
-            pace=pools.draft_pace,
             span=self._span,
+            end_later=pools.end_later,
+            deadline=self._terms.deadline,
         )
         return Drafting(
             terms=terms,
@@ -140,20 +161,41 @@ class Generation:
             room=self._draft_room,
         )
 
-    def _draft_version(self) -> int:
-        model = self._pools.draft_model()
-        return spoken_version(model) if model is not None else PROTOCOL_VERSION
+    def _draft_open(self, replica: Replica) -> draft_pb2.DraftOpen:
+        trusted = self._terms.trust_drafts and replica.honesty.trusted
+        return draft_open(
+            self._plan,
+            spoken_version(replica.model),
+            mode=draft_pb2.DRAFT_MODE_SAMPLED if trusted else draft_pb2.DRAFT_MODE_GREEDY,
+            model=self._model,
+        )
 
     def _draft_room(self) -> int:
         """Draft tokens that can still become output, one of the target's behind them, and that
         the draft's context has room for."""
         room = self._plan.length_limit - 1
-        if context_length := self._pools.draft_context_length():
+        if self._draft is not None and (context_length := self._draft.context_length):
             room = min(room, context_length)
         return room - len(self._prefix)
 
+    @property
+    def _origin(self) -> generation_pb2.GenerationOrigin:
+        return generation_pb2.GenerationOrigin(
+            model=self._model.name,
+            weights_digest=self._model.weights_digest,
+            seed=self._plan.seed,
+        )
+
+    def _interrupted(self) -> generation_pb2.InterruptedGeneration:
+        """What was decided so far: the last of it where all would be too long for an error."""
+        output = self._prefix.token_ids[len(self._plan.prompt_token_ids) :]
+        offset = max(0, len(output) - MOST_IDS_IN_AN_ERROR)
+        return generation_pb2.InterruptedGeneration(
+            offset=offset, output_token_ids=output[offset:], origin=self._origin
+        )
+
     def _first_token(self) -> None:
-        elapsed_s = time.perf_counter() - self._arrived
+        elapsed_s = time.perf_counter() - self._terms.arrived
         self.statistics.time_to_first_token_ms = elapsed_s * 1000
 
     def _chunk(self, token_ids: Sequence[int], offset: int) -> generation_pb2.GenerateResponse:

@@ -7,26 +7,27 @@ import secrets
 
 import structlog
 
+from coordinator.endpoints import Endpoints
+from coordinator.listener import public_listener
 from coordinator.pools import Pools
+from coordinator.replica_set import ReplicaSet
 from coordinator.request import RequestLimits
 from coordinator.servicer import GenerationServicer, GenerationTerms
 from coordinator.speculation import SpeculationDefaults
-from coordinator.worker import Worker
 from outrider import telemetry
 from outrider.logs import configure_logs
-from outrider.rpc.channel import open_channel
+from outrider.rpc.channel import Channels
+from outrider.rpc.limits import MAX_DRAFT_ANSWER_BYTES
 from outrider.rpc.ready import announce
-from outrider.rpc.server import Listener, RpcServer, stop_signal
+from outrider.rpc.server import RpcServer, stop_signal
 from outrider.rpc.tls import TlsFiles
 from outrider.settings import CoordinatorSettings, DraftTrust
-from outrider.v1 import draft_pb2, generation_pb2, generation_pb2_grpc
+from outrider.settings.addresses import split_addresses
+from outrider.v1 import generation_pb2, generation_pb2_grpc
 
 SERVICE_NAME = "outrider.v1.GenerationService"
 TARGET_SERVICE = "outrider.v1.TargetService"
 DRAFT_SERVICE = "outrider.v1.DraftService"
-
-CONNECTION_AGE_S = 600.0
-"""Clients connect anew now and then, so that new replicas get some of them."""
 
 log = structlog.get_logger(__name__)
 
@@ -37,29 +38,22 @@ class CoordinatorServer:
     def __init__(self, settings: CoordinatorSettings) -> None:
         # The authority is that of the workers: clients of the public edge need no certificate.
         tls = TlsFiles(settings.tls_cert, settings.tls_key, settings.tls_ca)
-        public_tls = TlsFiles(settings.tls_cert, settings.tls_key)
+        drafts = settings.draft_address
         self.pools = Pools(
-            Worker(
-                settings.target_address,
-                open_channel(settings.target_address, tls),
+            targets=ReplicaSet(
+                Endpoints(split_addresses(settings.target_address)),
+                Channels(tls),
                 health_name=TARGET_SERVICE,
             ),
-            Worker(
-                settings.draft_address,
-                open_channel(settings.draft_address, tls),
+            drafts=ReplicaSet(
+                Endpoints(split_addresses(drafts) if drafts else ()),
+                Channels(tls, max_receive_bytes=MAX_DRAFT_ANSWER_BYTES),
                 health_name=DRAFT_SERVICE,
-            )
-            if settings.draft_address
-            else None,
+            ),
             tokenizer_digest=settings.tokenizer_digest,
         )
         self.rpc = RpcServer(
-            Listener(
-                settings.listen,
-                public_tls,
-                settings.max_request_bytes,
-                connection_age_s=CONNECTION_AGE_S,
-            ),
+            public_listener(settings),
             service_names=[SERVICE_NAME],
         )
         generation_pb2_grpc.add_GenerationServiceServicer_to_server(
@@ -113,7 +107,6 @@ def serve(settings: CoordinatorSettings) -> int:
 
 
 def _terms(settings: CoordinatorSettings) -> GenerationTerms:
-    trusted = settings.draft_trust is DraftTrust.TRUSTED
     return GenerationTerms(
         limits=RequestLimits(
             max_new_tokens=settings.max_new_tokens,
@@ -128,5 +121,6 @@ def _terms(settings: CoordinatorSettings) -> GenerationTerms:
             ),
         ),
         max_generations=settings.max_generations,
-        draft_mode=(draft_pb2.DRAFT_MODE_SAMPLED if trusted else draft_pb2.DRAFT_MODE_GREEDY),
+        trust_drafts=settings.draft_trust is DraftTrust.TRUSTED,
+        target_wait_s=settings.target_wait_s,
     )

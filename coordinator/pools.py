@@ -1,80 +1,53 @@
-"""The target and the draft a coordinator works with, watched and kept paired."""
+"""The targets and drafts that a coordinator works with, watched and kept paired."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
-import structlog
-from grpc import aio
-
-from coordinator.calls import Peer
-from coordinator.draft_pace import DraftPace
-from coordinator.pairing import PairingError, check_pair
+from coordinator.matching import Matching
+from coordinator.placement import Placement, placement_key
+from coordinator.plan import GenerationPlan
 from coordinator.policy import PoolPolicy
-from coordinator.text.fetch import TokenizerMismatchError, fetch_tokenizer
-from coordinator.text.tokenizer import TargetTokenizer
-from coordinator.worker import Probe, Worker
+from coordinator.replica import Replica
+from coordinator.replica_set import ReplicaSet
+from coordinator.target_model import TargetModel, law_of, pick_model
 from outrider.errors import PoolUnavailable
-from outrider.v1 import model_pb2
 
-WATCH_INTERVAL_S = 2.0
-IMPATIENT_INTERVAL_S = 0.25
-
-log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class ReadyTarget:
-    """One process that serves a target, its model, and the tokenizer of that model if it has one.
-
-    A generation is planned and run with one of these from beginning to end.
-    """
-
-    model: model_pb2.GetModelResponse
-    tokenizer: TargetTokenizer | None
-    peer: Peer
+RETRY_AFTER_S = 1.0
+MOST_REASONS = 3
 
 
 class Pools:
-    """Watches both workers; knows the target's model and tokenizer and whether the draft fits.
+    """Knows which replicas there are, their models and tokenizers, and which fit each other.
 
-    A worker that restarts has another replica id. Answers of a process that has not been looked at
-    are never used: the sessions compare that id.
+    Targets with the same weights are one pool: a generation goes on with any of them, and with no
+    other. Answers of a process that has not been looked at are never used: the sessions compare
+    replica ids.
     """
 
-    def __init__(self, target: Worker, draft: Worker | None, *, tokenizer_digest: str = "") -> None:
-        """`tokenizer_digest`: what the target's tokenizer must have; empty: any."""
-        self._pinned_digest = tokenizer_digest
-        self.target = target
-        self.draft = draft
-        self.draft_refusal = ""
-        self._ready: ReadyTarget | None = None
-        self._paired: tuple[str, str] | None = None
-        self._draft_model: model_pb2.GetModelResponse | None = None
-        self._watcher: asyncio.Task[None] | None = None
+    def __init__(
+        self, *, targets: ReplicaSet, drafts: ReplicaSet, tokenizer_digest: str = ""
+    ) -> None:
+        """`tokenizer_digest`: what the targets' tokenizer must have; empty: any."""
+        self._matching = Matching(pinned_digest=tokenizer_digest)
         self._endings: set[asyncio.Task[None]] = set()
-        self._look_soon = asyncio.Event()
+        self.targets, self.drafts = targets, drafts
+        targets.looked, drafts.looked = self._take_target, self._take_draft
         self.became_ready = asyncio.Event()
         self.policy = PoolPolicy()
-        self.draft_pace = DraftPace()
 
     def start(self) -> None:
         """Begins to watch."""
-        self._watcher = asyncio.create_task(self._watch())
+        self.targets.start()
+        self.drafts.start()
 
     async def close(self) -> None:
         """Stops watching and closes the channels."""
-        if self._watcher is not None:
-            self._watcher.cancel()
-            await asyncio.gather(self._watcher, return_exceptions=True)
         await asyncio.gather(*self._endings, return_exceptions=True)
-        await self.target.channel.close()
-        if self.draft is not None:
-            await self.draft.channel.close()
+        await self.targets.close()
+        await self.drafts.close()
 
     def end_later(self, ending: Coroutine[Any, Any, None]) -> None:
         """Lets a session end its stream in order, without its generation waiting for that."""
@@ -82,104 +55,82 @@ class Pools:
         self._endings.add(task)
         task.add_done_callback(self._endings.discard)
 
-    def ready_target(self) -> ReadyTarget:
-        """The usable target. Raises PoolUnavailable while there is none."""
-        ready = self._ready
-        if ready is None or self.target.last.reason:
-            reason = self.target.last.reason or "its tokenizer is not here yet"
-            raise PoolUnavailable(
-                f"no target at {self.target.address}: {reason}", retry_after_s=1.0
-            )
-        return ready
-
     def suspect(self) -> None:
-        """Something went wrong with a worker: look at both at once."""
-        self._look_soon.set()
-
-    def draft_model(self) -> model_pb2.GetModelResponse | None:
-        """What the draft serves, while it is usable and fits the target."""
-        usable = self.draft is not None and not self.draft.last.reason and not self.draft_refusal
-        return self._draft_model if usable else None
-
-    def draft_context_length(self) -> int:
-        """Most ids of one sequence at the draft; 0 while there is none to use."""
-        model = self.draft_model()
-        return model.context_length if model is not None else 0
-
-    def draft_peer(self) -> Peer | None:
-        """The draft, while it is usable and fits the target."""
-        model = self.draft_model()
-        if self.draft is None or model is None:
-            return None
-        return Peer(self.draft.channel, model.replica_id)
+        """Something went wrong with a worker: look at all at once."""
+        self.targets.suspect()
+        self.drafts.suspect()
 
     async def probe(self) -> None:
-        """Looks at both workers, without waiting for what a new one has to be asked."""
-        await asyncio.gather(*(worker.probe() for worker in (self.target, self.draft) if worker))
+        """Looks at all workers, without waiting for what a new one has to be asked."""
+        await asyncio.gather(self.targets.probe(), self.drafts.probe())
 
     async def look(self) -> None:
-        """Looks at both workers once, and at their fit when one of them is new."""
-        await self.probe()
-        await self._take_target(self.target.last)
-        if self.draft is not None:
-            await self._take_draft(self.draft.last)
+        """Looks at all workers once, and at their fit when one of them is new."""
+        await self.targets.look()
+        await self.drafts.look()
 
-    async def _watch(self) -> None:
-        while True:
-            try:
-                await self.look()
-            except Exception:
-                log.exception("watching the workers failed")
-            missing = self.draft is not None and self.draft_model() is None
-            settled = self.became_ready.is_set() and not self.target.last.reason and not missing
-            interval_s = WATCH_INTERVAL_S if settled else IMPATIENT_INTERVAL_S
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._look_soon.wait(), interval_s)
-            self._look_soon.clear()
+    def target_model(self, *, name: str = "", weights_digest: str = "") -> TargetModel:
+        """What a new generation is planned for.
 
-    async def _take_target(self, probe: Probe) -> None:
-        model = probe.model
-        if model is None or probe.reason:
-            return
-        known = self._ready
-        if known is not None and known.model.replica_id == model.replica_id:
-            return
-        tokenizer = known.tokenizer if known is not None else None
-        if known is None or known.model.tokenizer_digest != model.tokenizer_digest:
-            try:
-                tokenizer = await fetch_tokenizer(
-                    self.target.channel, model, pinned_digest=self._pinned_digest
+        `name`: of the model wanted, empty for any; where no target has it, another's is given, for
+        the caller to refuse by. `weights_digest`: no other weights will do. Raises PoolUnavailable.
+        """
+        usable = [replica for replica in self.targets.well if replica.usable]
+        if not usable:
+            raise PoolUnavailable(self._why_no_target(), retry_after_s=RETRY_AFTER_S)
+        if weights_digest:
+            usable = [one for one in usable if one.model.weights_digest == weights_digest]
+            if not usable:
+                raise PoolUnavailable(
+                    "weights_digest: no target serves these weights now",
+                    retry_after_s=RETRY_AFTER_S,
+                    field="weights_digest",
                 )
-            except (aio.AioRpcError, TokenizerMismatchError) as error:
-                log.warning("target tokenizer not usable", error=str(error))
-                return
-        self._ready = ReadyTarget(model, tokenizer, Peer(self.target.channel, model.replica_id))
-        self._paired = None
-        self.became_ready.set()
-        log.info("target ready", address=self.target.address, model=model.name, dtype=model.dtype)
+        return self._matching.target(pick_model(usable, name))
 
-    async def _take_draft(self, probe: Probe) -> None:
-        ready, draft = self._ready, probe.model
-        if ready is None or draft is None or probe.reason or self.draft is None:
+    def place_target(self, target: TargetModel, plan: GenerationPlan) -> Placement:
+        """Where that generation's rounds may be verified."""
+
+        def fits(replica: Replica) -> bool:
+            model = replica.model
+            return (
+                replica.usable
+                and law_of(model) == target.law
+                and model.context_length >= plan.length_limit
+                and model.max_draft_length >= target.model.max_draft_length
+            )
+
+        return Placement(_key(plan), lambda: list(filter(fits, self.targets.well)))
+
+    def place_draft(self, target: TargetModel, plan: GenerationPlan) -> Placement:
+        """Where its tokens may be drafted."""
+
+        def fits(replica: Replica) -> bool:
+            compared = replica.known_as == replica.model.replica_id
+            return compared and replica.misfits.get(target.law) == ""
+
+        return Placement(_key(plan), lambda: list(filter(fits, self.drafts.well)))
+
+    def _why_no_target(self) -> str:
+        reasons = [
+            f"no target at {replica.address}: "
+            f"{replica.worker.last.reason or replica.refusal or 'its tokenizer is not here yet'}"
+            for replica in self.targets.all[:MOST_REASONS]
+        ]
+        if fault := self.targets.fault:
+            reasons.append(f"no target at {fault}")
+        return "; ".join(reasons) or "no target was found yet"
+
+    async def _take_target(self, replica: Replica) -> None:
+        if not await self._matching.take_target(replica):
             return
-        target = ready.model
-        pair = (target.replica_id, draft.replica_id)
-        if pair == self._paired:
-            return
-        self._draft_model = None
-        try:
-            tokenizer = None
-            if draft.tokenizer_digest != target.tokenizer_digest:
-                tokenizer = await fetch_tokenizer(self.draft.channel, draft)
-            check_pair(target, draft, ready.tokenizer, tokenizer)
-        except (PairingError, TokenizerMismatchError) as error:
-            self.draft_refusal = str(error)
-            log.warning("draft refused", address=self.draft.address, reason=str(error))
-        except aio.AioRpcError as error:
-            log.warning("draft tokenizer not fetched", error=error.details())
-            return
-        else:
-            self.draft_refusal = ""
-            log.info("draft paired", address=self.draft.address, model=draft.name)
-        self._draft_model = draft
-        self._paired = pair
+        self.became_ready.set()
+        for draft in self.drafts.well:
+            await self._take_draft(draft)
+
+    async def _take_draft(self, replica: Replica) -> None:
+        await self._matching.take_draft(replica, self.targets)
+
+
+def _key(plan: GenerationPlan) -> bytes:
+    return placement_key(plan.cache_scope, plan.prompt_token_ids)

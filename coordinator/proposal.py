@@ -13,12 +13,14 @@ from outrider.v1 import common_pb2
 class Proposal:
     """What a round has verified, and how it came by it.
 
-    `want_bonus`: no draft token lies ready for the place behind these. `wait_s`: how long the round
-    waited for them; `draft`: as much of what the draft reported meanwhile as fits in there.
-    `guess`: they hang below a side branch. `missed`: there should have been some.
+    `sources`: who drafted each token. `want_bonus`: no draft token lies ready for the place behind
+    these. `wait_s`: how long the round waited for them; `draft`: as much of what the draft reported
+    meanwhile as fits in there. `guess`: they hang below a side branch. `missed`: there should have
+    been some.
     """
 
     tokens: Sequence[common_pb2.DraftToken] = ()
+    sources: Sequence[object] = ()
     want_bonus: bool = True
     wait_s: float = 0.0
     draft: WorkerTime = field(default_factory=WorkerTime)

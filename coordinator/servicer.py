@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from opentelemetry import trace
 from opentelemetry.trace import Span
 
-from coordinator.generation import Generation
+from coordinator.generation import Generation, SessionTerms
 from coordinator.pools import Pools
 from coordinator.request import RequestLimits, RequestPlanner
 from coordinator.statistics import SpeculationStatistics
 from outrider import __version__, telemetry
 from outrider.errors import Exhausted, PoolUnavailable
 from outrider.rpc.server import ServicerContext
-from outrider.v1 import draft_pb2, generation_pb2, generation_pb2_grpc
+from outrider.v1 import generation_pb2, generation_pb2_grpc
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,8 @@ class GenerationTerms:
 
     limits: RequestLimits
     max_generations: int
-    draft_mode: draft_pb2.DraftMode.ValueType
+    trust_drafts: bool
+    target_wait_s: float
 
 
 class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
@@ -53,7 +54,14 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
         arrived = time.perf_counter()
         span = telemetry.start_generation(context.invocation_metadata(), request.model)
         try:
-            async with aclosing(self._generate(request, span, arrived=arrived)) as responses:
+            left_s = context.time_remaining()
+            terms = SessionTerms(
+                arrived=arrived,
+                deadline=arrived + left_s if left_s is not None else None,
+                target_wait_s=self._terms.target_wait_s,
+                trust_drafts=self._terms.trust_drafts,
+            )
+            async with aclosing(self._generate(request, span, terms)) as responses:
                 async for response in responses:
                     yield response
         except Exception as error:
@@ -73,10 +81,9 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
         """The pools as they are now, and sums over all generations."""
         pools, limits = self._pools, self._terms.limits
         await pools.probe()
-        drafts = [pools.draft.to_message(refusal=pools.draft_refusal)] if pools.draft else []
         return generation_pb2.GenerationServiceGetStatusResponse(
-            targets=[pools.target.to_message(refusal="")],
-            drafts=drafts,
+            targets=[replica.to_message() for replica in pools.targets.all],
+            drafts=[replica.to_message() for replica in pools.drafts.all],
             running=self._running,
             finished=self._finished,
             speculation=self._totals.to_message(),
@@ -88,19 +95,12 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
         )
 
     async def _generate(
-        self, request: generation_pb2.GenerateRequest, span: Span, *, arrived: float
+        self, request: generation_pb2.GenerateRequest, span: Span, terms: SessionTerms
     ) -> AsyncGenerator[generation_pb2.GenerateResponse, None]:
-        target = self._pools.ready_target()
+        target = self._pools.target_model(name=request.model, weights_digest=request.weights_digest)
         planner = RequestPlanner(target.model, target.tokenizer, self._terms.limits)
         plan = await planner.plan(request)
-        generation = Generation(
-            plan,
-            target=target,
-            pools=self._pools,
-            arrived=arrived,
-            draft_mode=self._terms.draft_mode,
-            span=span,
-        )
+        generation = Generation(plan, target=target, pools=self._pools, terms=terms, span=span)
         try:
             async with aclosing(generation.run()) as responses:
                 async for response in responses:

@@ -43,6 +43,10 @@ class SpeculationStatistics:
     dropped_tokens: int = 0
     draft_wait_ms: float = 0.0
     draft_queue_ms: float = 0.0
+    target_moves: int = 0
+    draft_moves: int = 0
+    draft_failed: int = 0
+    """Times that a draft's model gave no numbers."""
     draft_on_path_ms: float = 0.0
     """The part of draft_ms that rounds waited for; the rest was hidden behind verification."""
 
@@ -99,6 +103,7 @@ class SpeculationStatistics:
         """The contract's form, with what the policy changed on the way."""
         return generation_pb2.SpeculationStats(
             **{name: getattr(self, name) for name in _TOLD},
+            draft_invalid_rounds=self.draft_invalid_rounds + self.draft_failed,
             time_to_first_token_ms=self.time_to_first_token_ms,
             mean_output_tokens_per_round=self.output_tokens / self.rounds if self.rounds else 0.0,
             changes=changes,
@@ -116,4 +121,5 @@ _SUMMED = tuple(
     for name in SpeculationStatistics.__dataclass_fields__
     if name not in (*_SUMMED_BY_ENTRY, "time_to_first_token_ms")
 )
-_TOLD = (*(set(_SUMMED) - {"output_tokens", "draft_on_path_ms"}), *_SUMMED_BY_ENTRY)
+_WORKED_OUT = {"output_tokens", "draft_on_path_ms", "draft_invalid_rounds", "draft_failed"}
+_TOLD = (*(set(_SUMMED) - _WORKED_OUT), *_SUMMED_BY_ENTRY)

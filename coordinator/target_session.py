@@ -1,61 +1,94 @@
-"""One generation's stream to its target: rounds out, verdicts in, state replayed when lost."""
+"""One generation's dealings with its targets: one at a time, and another when that one is lost."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeAlias
+import asyncio
+import random
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
-from grpc import aio
+import structlog
 
-from coordinator.calls import CLOSED_CALL_ERRORS, Peer, finish_call
-from outrider.errors import InternalFailure, PoolUnavailable
+from coordinator.pairing import spoken_version
+from coordinator.placement import Placement
+from coordinator.replica import Replica
+from coordinator.target_stream import TargetStream
+from outrider.errors import Exhausted, InternalFailure, OutriderError, PoolUnavailable
 from outrider.prefix import TokenPrefix
-from outrider.rpc.status import to_outrider_error
-from outrider.v1 import common_pb2, target_pb2, target_pb2_grpc
+from outrider.v1 import common_pb2, target_pb2
 
-VerifyCall: TypeAlias = "aio.StreamStreamCall[target_pb2.VerifyRequest, target_pb2.VerifyResponse]"
+LOST, FULL, FAILED = PoolUnavailable.reason, Exhausted.reason, InternalFailure.reason
+"""Why a target did not do it, where another may."""
+DECODE_TOKENS = "decode_tokens"
+"""The feature of a target that decodes several tokens alone, without a round trip for each."""
+MOST_LOSSES = 4
+"""Targets that may be lost in a row without a token in between: it may be the request that does
+it."""
+LOOK_AGAIN_S = 0.1
+JITTER_S = 0.002
+"""For each generation of a lost target: they do not all come to the next one at once."""
+LONGEST_JITTER_S = 0.25
+FULL_PAUSE_S = 0.5
+LONGEST_OPENING_S = 10.0
 
-MAX_REPLAYS_PER_ROUND = 100
-"""A bound for a target that never keeps state. On one that is short of room a generation may lose
-its state to older ones many times before its turn comes."""
+log = structlog.get_logger(__name__)
 
 
 class TargetSession:
-    """Verifies draft tokens after a growing prefix; one round at a time.
+    """Verifies draft tokens after a growing prefix, on whatever target is there.
 
-    The KV state on the target is a cache: when it is lost the prefix is sent again, and the
-    caller only sees that the round took longer. A round without draft tokens may let the target
-    run on alone: the rounds after it are then answered without being sent.
+    A target that is lost, silent or about to end is left for another with the same weights, which
+    is sent the whole prefix; the caller only sees that the round took longer.
     """
 
     def __init__(
-        self, peer: Peer, open_message: target_pb2.VerifyOpen, *, run_credit: int = 0
+        self,
+        placement: Placement,
+        open_message: Callable[[int], target_pb2.VerifyOpen],
+        *,
+        run_credit: int = 0,
+        wait_s: float = 0.0,
+        deadline: float | None = None,
+        end_later: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
-        """`peer` is the process whose model the generation was planned for; no other will do.
+        """`open_message` takes the version of the contract. `run_credit` as in TargetStream.
 
-        `run_credit`: how many tokens the target may be ahead when it decodes alone, 0 for a round
-        trip per token; others need its feature `decode_tokens`.
+        `wait_s`: how long a generation that has begun waits for a target where there is none;
+        `deadline`: until when it may last, in seconds of time.perf_counter. `end_later` takes the
+        orderly end of a stream that was left.
         """
-        self._stub = target_pb2_grpc.TargetServiceStub(peer.channel)
-        self._replica_id = peer.replica_id
-        self._open = open_message
+        self._placement = placement
+        self._open_message = open_message
         self._run_credit = run_credit
-        self._call: VerifyCall | None = None
-        self._kept_length = 0
-        self._number = 0
-        self._first_number = 0
-        self._runs_until: int | None = None
-        self._granted = 0
-        self.replays = 0
+        self._wait_s = wait_s
+        self._deadline = deadline
+        self._end_later = end_later
+        self._replica: Replica | None = None
+        self._stream: TargetStream | None = None
+        self._lost: Replica | None = None
+        self._begun = False
+        self._served = False
+        self._losses = 0
+        self._full_since = 0.0
+        self._replays = 0
+        self.moves = 0
+        """Times that another stream took the place of one that was lost or left."""
 
     @property
     def running(self) -> bool:
         """The target is decoding alone, ahead of what it is asked."""
-        return self._runs_until is not None
+        return self._stream is not None and self._stream.running
+
+    @property
+    def replays(self) -> int:
+        """Times that a target did not have the state and was sent the prefix again."""
+        now = self._stream.replays if self._stream is not None else 0
+        return self._replays + now + self.moves
 
     def half_used(self, length: int) -> bool:
         """At that length of the prefix, half of what the run was granted is used, or all."""
-        return self._runs_until is None or self._runs_until - length <= self._granted // 2
+        return self._stream is None or self._stream.half_used(length)
 
     async def verify(
         self,
@@ -66,112 +99,127 @@ class TargetSession:
         trace: common_pb2.TraceContext,
         further: int = 0,
     ) -> target_pb2.Verdict:
-        """The verdict on `draft_tokens` after all of `prefix`.
-
-        `want_bonus`: after full acceptance one more token is drawn; True without draft tokens.
-        `further`: how many tokens after that the target may decode alone, for calls to come; 0 in
-        a round with draft tokens. Raises PoolUnavailable when the target cannot be reached or is
-        another process by now, or the error it ended the stream with.
-        """
-        try:
-            call = self._call or await self._open_stream()
-            asking = bool(draft_tokens) or self._has_to_ask(prefix, further)
-            lost = 0
-            while lost <= MAX_REPLAYS_PER_ROUND:
-                if asking:
-                    message = self._round(prefix, draft_tokens, trace=trace, further=further)
-                    message.want_bonus = want_bonus
-                    await call.write(target_pb2.VerifyRequest(round=message))
-                answer = await self._read(call)
-                if answer.HasField("verdict"):
-                    if self._take(answer, prefix):
-                        return answer.verdict
-                    asking = not self.running
-                elif asking := answer.round_number == self._number:
-                    self._kept_length = answer.state_lost.kept_length
-                    self.replays += 1
-                    lost += 1
-        except aio.AioRpcError as error:
-            raise to_outrider_error(error, pool="target") from error
-        except CLOSED_CALL_ERRORS as error:
-            raise PoolUnavailable("the target closed the stream", retry_after_s=1.0) from error
-        raise InternalFailure(f"the target lost the state {MAX_REPLAYS_PER_ROUND} times in a row")
+        """As TargetStream.verify. Raises PoolUnavailable when no target could do it in time."""
+        while True:
+            replica = await self._seat()
+            try:
+                stream = self._stream or await self._open(replica)
+                verdict = await stream.verify(
+                    prefix, draft_tokens, want_bonus=want_bonus, trace=trace, further=further
+                )
+            except OutriderError as error:
+                if error.reason not in (LOST, FULL, FAILED):
+                    raise
+                await self._lose(replica, error)
+            else:
+                self._losses, self._full_since, self._served = 0, 0.0, True
+                replica.breaker.succeeded()
+                return verdict
 
     async def close(self) -> None:
         """Half-closes, so that the target frees the state at once."""
-        if self._call is not None:
-            call, self._call = self._call, None
-            await finish_call(call)
+        stream = self._stream
+        self._leave()
+        if stream is not None:
+            await stream.close()
 
-    async def _open_stream(self) -> VerifyCall:
-        self._call = call = self._stub.Verify()
-        await call.write(target_pb2.VerifyRequest(open=self._open))
-        return call
+    async def _seat(self) -> Replica:
+        """The target to go on with. Raises PoolUnavailable where there is none in time."""
+        replica = self._replica
+        if replica is not None:
+            if self._may_stay(replica):
+                return replica
+            if self._stream is not None:
+                self._end_later(self._stream.close())
+            self._leave()
+            self.moves += 1
+        self._replica = replica = await self._place()
+        replica.enter()
+        self._begun = True
+        return replica
 
-    def _has_to_ask(self, prefix: TokenPrefix, further: int) -> bool:
-        """No run is under way, or its credit is half used and more may be wanted."""
-        if self._runs_until is None:
+    async def _open(self, replica: Replica) -> TargetStream:
+        """A stream there. Raises PoolUnavailable when so many are being opened that it takes too
+        long."""
+        try:
+            async with asyncio.timeout(LONGEST_OPENING_S):
+                await replica.openings.take()
+        except TimeoutError as error:
+            raise PoolUnavailable("the target takes up no streams", retry_after_s=1.0) from error
+        try:
+            stream = TargetStream(
+                replica.peer,
+                self._open_message(spoken_version(replica.model)),
+                run_credit=self._run_credit if DECODE_TOKENS in replica.model.features else 0,
+                timeout_s=self._left_s,
+            )
+        except BaseException:
+            replica.openings.give_back()
+            raise
+        replica.openings.opened(stream.call)
+        self._stream = stream
+        return stream
+
+    def _may_stay(self, replica: Replica) -> bool:
+        """That target is well, or there is no better one."""
+        if self._placement.holds(replica):
             return True
-        return self.half_used(len(prefix)) and self._runs_until < len(prefix) + 1 + further
+        other = self._placement.best(besides=replica)
+        return other is None or other is replica
 
-    def _round(
-        self,
-        prefix: TokenPrefix,
-        draft_tokens: Sequence[common_pb2.DraftToken],
-        *,
-        trace: common_pb2.TraceContext,
-        further: int,
-    ) -> target_pb2.VerifyRound:
-        """A round to send, with the limit that it gives the target's run."""
-        decode_tokens = min(self._run_credit, further)
-        self._number += 1
-        if not (self.running and decode_tokens):
-            self._first_number = self._number
-        base_length = min(self._kept_length, len(prefix) - 1)
-        if decode_tokens:
-            self._granted = decode_tokens
-        self._runs_until = len(prefix) + 1 + decode_tokens if decode_tokens else None
-        return target_pb2.VerifyRound(
-            number=self._number,
-            base_length=base_length,
-            prefix_digest=prefix.digest(base_length),
-            committed_token_ids=prefix.token_ids[base_length:],
-            draft_tokens=draft_tokens,
-            decode_tokens=decode_tokens,
-            trace=trace,
-        )
+    async def _place(self) -> Replica:
+        """The target to go to, once there is one. Raises PoolUnavailable."""
+        until = time.perf_counter() + self._wait_s
+        if self._deadline is not None:
+            until = min(until, self._deadline)
+        while (replica := self._placement.best(besides=self._lost)) is None:
+            # One that is at rest after a failure is worth waiting for; nobody at all is not.
+            hopeless = not self._begun and not self._placement.any
+            if hopeless or time.perf_counter() >= until:
+                raise PoolUnavailable("no target serves these weights now", retry_after_s=1.0)
+            await asyncio.sleep(LOOK_AGAIN_S * random.uniform(0.5, 1.5))
+        return replica
 
-    async def _read(self, call: VerifyCall) -> target_pb2.VerifyResponse:
-        """The next verdict or loss of state, of this round or an earlier one of its run."""
-        while True:
-            answer = await call.read()
-            if not isinstance(answer, target_pb2.VerifyResponse):
-                raise PoolUnavailable("the target ended the stream", retry_after_s=1.0)
-            kind = answer.WhichOneof("answer")
-            if answer.round_number < self._first_number:
-                continue
-            if kind in ("verdict", "state_lost"):
-                return answer
-            if kind != "progress" and answer.round_number == self._number:
-                raise InternalFailure("the target gave up a round that nothing replaced")
+    async def _lose(self, replica: Replica, error: OutriderError) -> None:
+        """That target did not do it; returns when another is to be tried. Raises the error if not.
 
-    def _take(self, answer: target_pb2.VerifyResponse, prefix: TokenPrefix) -> bool:
-        """Whether the verdict decides what follows `prefix`; remembers what it says of the state.
-
-        In a run the position decides, whatever round brought the verdict: one that was to prolong
-        the run, but came after its end, is answered from where it began, with repeats. Where a
-        repeat was decided otherwise, as it may be when others share its forward, what comes after
-        it does not follow `prefix`: the run is given up.
+        Want of room is no fault of the target's; it is left all the same where another has some.
         """
-        verdict, in_run = answer.verdict, self.running
-        length, token_ids = verdict.handle.length, list(verdict.output_token_ids)
-        if verdict.handle.replica_id != self._replica_id:
-            raise PoolUnavailable("the target was restarted", retry_after_s=1.0)
-        self._kept_length = length
-        if in_run and length > len(prefix):
-            raise InternalFailure("the target left out a token")
-        repeats = in_run and length < len(prefix)
-        ended = answer.round_number == self._number and verdict.done
-        if ended or (repeats and token_ids != prefix.token_ids[length : length + len(token_ids)]):
-            self._runs_until = None
-        return not repeats
+        out_of_time = self._left_s is not None and self._left_s <= 0.0
+        full = error.reason == FULL
+        crowd = replica.generations
+        if self._stream is not None:
+            self._stream.abandon()
+        self._leave()
+        if out_of_time:
+            raise error
+        replica.failed(rest=not full)
+        self._lost = replica
+        other = self._placement.best(besides=replica)
+        alone = other is None or other is replica
+        if not full:
+            self._losses += 1
+            patient = self._losses < MOST_LOSSES and not (alone and error.reason == FAILED)
+        else:
+            now = time.perf_counter()
+            self._full_since = self._full_since or now
+            patient = now - self._full_since < self._wait_s if self._served else not alone
+        if not patient:
+            raise error
+        log.info("target left", address=replica.address, reason=error.message)
+        self.moves += 1
+        pause_s = FULL_PAUSE_S if full else min(JITTER_S * crowd, LONGEST_JITTER_S)
+        await asyncio.sleep(random.uniform(0.0, pause_s))
+
+    @property
+    def _left_s(self) -> float | None:
+        """Seconds until the deadline, if there is one."""
+        return None if self._deadline is None else max(0.0, self._deadline - time.perf_counter())
+
+    def _leave(self) -> None:
+        """Has no target any more."""
+        if self._stream is not None:
+            self._replays += self._stream.replays
+        if self._replica is not None:
+            self._replica.leave()
+        self._stream = self._replica = None

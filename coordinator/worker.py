@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import grpc
@@ -11,7 +13,7 @@ from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from coordinator.pairing import PairingError, spoken_version
-from outrider.v1 import generation_pb2, model_pb2, model_pb2_grpc
+from outrider.v1 import model_pb2, model_pb2_grpc
 
 PROBE_TIMEOUT_S = 2.0
 LONGEST_SILENCE_S = 10.0
@@ -36,10 +38,18 @@ class Worker:
 
     def __init__(self, address: str, channel: aio.Channel, *, health_name: str) -> None:
         self.address = address
-        self.channel = channel
         self.last = Probe(reason="not reached yet")
+        self.own_streams = 0
+        """Streams of this coordinator there, told by whoever opens them."""
+        self.others = 0
+        """Streams that others had open there at the last look."""
         self._health_name = health_name
         self._well_at = 0.0
+        self.reach_by(channel)
+
+    def reach_by(self, channel: aio.Channel) -> None:
+        """Takes another channel from now on. The one before is the caller's to close."""
+        self.channel = channel
         self._model_service = model_pb2_grpc.ModelServiceStub(channel)
         self._health = health_pb2_grpc.HealthStub(channel)
 
@@ -50,7 +60,9 @@ class Worker:
         load is told by the model thread, between two forwards, and decides nothing.
         """
         found, status = await asyncio.gather(self._look(), self._status(), return_exceptions=True)
-        known = self.last.status if isinstance(status, BaseException) else status
+        known = self.last.status
+        if not isinstance(status, BaseException):
+            known, self.others = status, max(0, status.open_streams - self.own_streams)
         if isinstance(found, Probe):
             self.last = replace(found, status=known)
             self._well_at = time.monotonic()
@@ -60,6 +72,22 @@ class Worker:
             reason = f"{found.code().name}: {found.details() or 'no answer'}"
             self.last = Probe(reason=reason)
         return self.last
+
+    def doubt(self) -> None:
+        """It failed somebody: from now on it has to answer in time to be taken for well."""
+        self._well_at = -math.inf
+
+    async def watch(self, changed: Callable[[], None]) -> None:
+        """Calls `changed` whenever its health does. Ends when it cannot be watched any more."""
+        request = health_pb2.HealthCheckRequest(service=self._health_name)
+        last: int | None = None
+        try:
+            async for answer in self._health.Watch(request):
+                if last is not None and answer.status != last:
+                    changed()
+                last = answer.status
+        except aio.AioRpcError:
+            changed()
 
     def _is_only_late(self, error: aio.AioRpcError) -> bool:
         return (
@@ -86,16 +114,4 @@ class Worker:
     async def _status(self) -> model_pb2.ModelServiceGetStatusResponse:
         return await self._model_service.GetStatus(
             model_pb2.ModelServiceGetStatusRequest(), timeout=PROBE_TIMEOUT_S
-        )
-
-    def to_message(self, *, refusal: str) -> generation_pb2.WorkerStatus:
-        """The contract's form; `refusal` is a reason of the coordinator's own, or empty."""
-        reason = self.last.reason or refusal
-        return generation_pb2.WorkerStatus(
-            address=self.address,
-            reachable=self.last.reachable,
-            usable=self.last.reachable and not reason,
-            reason=reason,
-            model=self.last.model,
-            status=self.last.status,
         )

@@ -62,6 +62,8 @@ class OutriderError(Exception):
         self.reason = reason or type(self).reason
         self.retry_after_s = retry_after_s
         self.metadata = metadata
+        self.attachments: tuple[Any, ...] = ()
+        """Further details for programs: messages of the contract, a few kilobytes in all."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled by its fields: a subclass may be made from other arguments than its message."""

@@ -8,7 +8,7 @@ from typing import NoReturn, Protocol, TypeAlias, cast
 
 import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
 from grpc import aio
 
@@ -66,6 +66,7 @@ def status_details(error: OutriderError) -> bytes:
         retry = error_details_pb2.RetryInfo()
         retry.retry_delay.FromNanoseconds(int(error.retry_after_s * 1e9))
         details.append(_packed(retry))
+    details.extend(map(_packed, error.attachments))
     status = status_pb2.Status(
         code=status_code(error).value[0], message=clipped(error.message), details=details
     )
@@ -150,7 +151,7 @@ def to_outrider_error(error: aio.AioRpcError, *, pool: str) -> OutriderError:
     return InternalFailure(f"the {pool} failed ({remote.code.name})")
 
 
-def _packed(message: error_details_pb2.ErrorInfo | error_details_pb2.RetryInfo) -> AnyMessage:
+def _packed(message: Message) -> AnyMessage:
     packed = AnyMessage()
     packed.Pack(message)
     return packed

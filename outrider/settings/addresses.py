@@ -27,6 +27,27 @@ def check_peer(address: str) -> str:
     return address
 
 
+def check_peers(addresses: str) -> str:
+    """`addresses` unchanged. Raises ValueError unless it is one or more peers, parted by commas."""
+    for address in split_addresses(addresses):
+        try:
+            check_peer(address)
+        except ValueError as error:
+            raise ValueError(f"{error}; several are parted by commas") from None
+    return addresses
+
+
+def split_addresses(addresses: str) -> list[str]:
+    """The addresses of a list parted by commas, in order, without repeats."""
+    return list(dict.fromkeys(address.strip() for address in addresses.split(",")))
+
+
+def split_port(address: str) -> tuple[str, int]:
+    """Host, without brackets, and port of a peer that was checked."""
+    host, _, port = address.removeprefix("dns:///").rpartition(":")
+    return host.strip("[]"), int(port)
+
+
 def is_loopback(address: str) -> bool:
     """The address cannot be reached from, or does not reach, another machine."""
     found = _TARGET.fullmatch(address)

@@ -9,7 +9,12 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
 from outrider.branch_limits import MOST_BRANCHES
-from outrider.settings.addresses import check_listener, check_peer, is_loopback
+from outrider.settings.addresses import (
+    check_listener,
+    check_peers,
+    is_loopback,
+    split_addresses,
+)
 from outrider.settings.service import ExistingFile, ServiceSettings
 
 MIB = 1 << 20
@@ -42,11 +47,21 @@ class CoordinatorSettings(ServiceSettings):
     listen: Annotated[str, AfterValidator(check_listener)] = Field(
         "127.0.0.1:7400", description="Address to listen on, host:port. Port 0: a free one."
     )
-    target_address: Annotated[str, AfterValidator(check_peer)] = Field(
-        "127.0.0.1:7421", description="Where the target listens, host:port."
+    target_address: Annotated[str, AfterValidator(check_peers)] = Field(
+        "127.0.0.1:7421",
+        description="Where the targets listen, host:port, parted by commas. A name stands for all "
+        "its addresses.",
     )
     draft_address: str = Field(
-        "127.0.0.1:7411", description="Where the draft listens, host:port. Empty: there is none."
+        "127.0.0.1:7411",
+        description="Where the drafts listen, in the same form. Empty: there is none.",
+    )
+    target_wait_s: float = Field(
+        30.0,
+        ge=0,
+        le=3600,
+        description="Seconds that a generation whose target is gone waits for another, within its "
+        "own deadline.",
     )
     public_tls_cert: ExistingFile | None = Field(
         None,
@@ -105,7 +120,13 @@ class CoordinatorSettings(ServiceSettings):
         4 * MIB, ge=1024, le=256 * MIB, description="Most bytes of one request."
     )
     max_generations: int = Field(
-        256, ge=1, le=100_000, description="Most generations in flight; more are refused."
+        256, ge=1, le=100_000, description="Most generations that run at once; more wait."
+    )
+    max_waiting: int = Field(
+        256, ge=0, le=100_000, description="Most generations that wait; more are refused."
+    )
+    queue_wait_s: float = Field(
+        10.0, ge=0, le=3600, description="Seconds that a generation waits before it is refused."
     )
 
     @field_validator("public_tls_key")
@@ -131,14 +152,15 @@ class CoordinatorSettings(ServiceSettings):
     @field_validator("draft_address")
     @classmethod
     def _draft_is_a_peer(cls, address: str) -> str:
-        return check_peer(address) if address else address
+        return check_peers(address) if address else address
 
     @field_validator("target_address", "draft_address")
     @classmethod
     def _worker_is_protected(cls, address: str, info: ValidationInfo) -> str:
         open_to_all = not info.data.get("insecure", True) and not info.data.get("tls_ca", True)
-        if address and open_to_all and not is_loopback(address):
+        peers = split_addresses(address) if address else []
+        if open_to_all and not all(map(is_loopback, peers)):
             raise ValueError(
-                "a loopback address, unless OUTRIDER_TLS_CA is set or OUTRIDER_INSECURE=true"
+                "loopback addresses, unless OUTRIDER_TLS_CA is set or OUTRIDER_INSECURE=true"
             )
         return address

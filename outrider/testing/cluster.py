@@ -211,7 +211,12 @@ async def running_cluster(
                 listen=LOOPBACK,
                 target_address=target_server.rpc.address,
                 draft_address=draft_address,
-                **{"draft_timeout_ms": 10_000, "speculation": "on", **settings},
+                **{
+                    "draft_timeout_ms": 10_000,
+                    "speculation": "on",
+                    "target_wait_s": 1.0,
+                    **settings,
+                },
             )
         )
         await coordinator.start()

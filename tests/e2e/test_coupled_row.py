@@ -47,7 +47,7 @@ def ignorant(like: WorkerPlan) -> WorkerPlan:
 
 
 async def prompt_ids(cluster: Cluster, text: str) -> list[int]:
-    tokenizer = cluster.coordinator.pools.ready_target().tokenizer
+    tokenizer = cluster.coordinator.pools.target_model().tokenizer
     assert tokenizer is not None
     message = generation_pb2.ChatMessage(role=generation_pb2.CHAT_ROLE_USER, content=text)
     return await tokenizer.encode_chat([message])

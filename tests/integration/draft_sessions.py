@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from grpc import aio
 from opentelemetry.trace import INVALID_SPAN
 
-from coordinator.calls import Peer
+from coordinator.breaker import Breaker
 from coordinator.draft_intake import DraftIntake, DraftLaw
 from coordinator.draft_pace import DraftPace
 from coordinator.draft_plan import DraftFacts, DraftPlan, ForesightFacts, RoundFacts
 from coordinator.draft_session import DraftSession
 from coordinator.draft_tree import DraftTree
+from coordinator.replica import Replica
 from outrider.prefix import TokenPrefix
-from outrider.rpc.channel import open_channel
+from outrider.testing.standing import placed_on, standing_replica
 from outrider.v1 import common_pb2, draft_pb2, draft_pb2_grpc, generation_pb2
 
 REPLICA = "the-one"
@@ -102,7 +104,12 @@ class Bench:
     prefix: TokenPrefix
     policy: ToldPolicy
     intake: DraftIntake
-    pace: DraftPace = field(default_factory=DraftPace)
+    replica: Replica
+
+    @property
+    def pace(self) -> DraftPace:
+        """How fast the draft is taken to be."""
+        return self.replica.pace
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Waits for something to become true."""
@@ -170,28 +177,35 @@ def lost(number: int, kept: int = 0) -> draft_pb2.DraftResponse:
 
 @asynccontextmanager
 async def session_under_test(
-    law: DraftLaw = DraftLaw.REPORTED, *, pace: DraftPace | None = None
+    law: DraftLaw = DraftLaw.REPORTED,
+    *,
+    breaker: Breaker | None = None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> AsyncIterator[Bench]:
     """A session whose draft is the test."""
-    pace = pace or DraftPace()
     draft = TestedDraft()
     server = aio.server()
     draft_pb2_grpc.add_DraftServiceServicer_to_server(draft, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
-    async with open_channel(f"127.0.0.1:{port}") as channel:
+    replica = standing_replica(f"127.0.0.1:{port}", replica_id=REPLICA)
+    replica.breaker = breaker or replica.breaker
+    try:
         prefix = TokenPrefix(PROMPT)
         tree, policy = DraftTree(prefix), ToldPolicy(DraftPlan(2))
-        intake = DraftIntake(tree, policy, law=law, pace=pace)
+        intake = DraftIntake(tree, policy, law=law)
         session = DraftSession(
-            lambda: Peer(channel, REPLICA),
-            draft_pb2.DraftOpen(protocol_version=1),
+            placed_on(replica),
+            lambda _: draft_pb2.DraftOpen(protocol_version=1),
             prefix=prefix,
             tree=tree,
             intake=intake,
-            pace=pace,
             span=INVALID_SPAN,
+            end_later=lambda ending: ending.close(),
+            clock=clock,
         )
-        yield Bench(draft, session, tree, prefix, policy, intake, pace)
+        yield Bench(draft, session, tree, prefix, policy, intake, replica)
         await session.close()
-    await server.stop(None)
+    finally:
+        await replica.close()
+        await server.stop(None)

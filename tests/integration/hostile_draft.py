@@ -11,11 +11,11 @@ from typing import Any
 
 from grpc import aio
 
-from coordinator.calls import Peer
 from coordinator.draft_tree import DraftTree
 from outrider.testing.cluster import LOOPBACK, Cluster, WorkerPlan, running_cluster
 from outrider.testing.scripted import TableModel
 from outrider.v1 import common_pb2, draft_pb2, draft_pb2_grpc
+from tests.integration.draft_channel import drafting_through
 
 
 @dataclass(slots=True)
@@ -110,10 +110,9 @@ async def hostile_draft(cluster: Cluster, mischief: Mischief) -> AsyncIterator[H
     port = server.add_insecure_port(LOOPBACK)
     await server.start()
     channel = aio.insecure_channel(f"127.0.0.1:{port}")
-    peer = Peer(channel, description.replica_id)
-    cluster.coordinator.pools.draft_peer = lambda: peer  # type: ignore[method-assign]
     try:
-        yield hostile
+        with drafting_through(cluster, channel):
+            yield hostile
     finally:
         await channel.close()
         await server.stop(None)

@@ -8,9 +8,9 @@ from typing import Any
 
 from grpc import aio
 
-from coordinator.calls import Peer
 from outrider.testing.cluster import LOOPBACK, Cluster, WorkerPlan, running_cluster
 from outrider.v1 import common_pb2, draft_pb2, draft_pb2_grpc
+from tests.integration.draft_channel import drafting_through
 from tests.integration.undisturbed import table
 
 Tamper = Callable[[common_pb2.DraftToken], None]
@@ -46,10 +46,9 @@ async def tampered_cluster(tamper: Tamper) -> AsyncIterator[Cluster]:
         port = server.add_insecure_port(LOOPBACK)
         await server.start()
         channel = aio.insecure_channel(f"127.0.0.1:{port}")
-        peer = Peer(channel, cluster.draft.runtime.description.replica_id)
-        cluster.coordinator.pools.draft_peer = lambda: peer  # type: ignore[method-assign]
         try:
-            yield cluster
+            with drafting_through(cluster, channel):
+                yield cluster
         finally:
             await channel.close()
             await server.stop(None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -186,7 +187,10 @@ async def test_what_is_promised_depends_on_the_numbers(dtype: str, promised: boo
 
 async def test_a_target_that_does_not_know_the_rule_is_not_asked_for_it(pair: Cluster) -> None:
     expected = await generate(pair, OFF, verification=REJECTION)
-    pair.coordinator.pools.ready_target().model.features.remove("coupled")
+    known = pair.target.runtime.description
+    features = tuple(name for name in known.features if name != "coupled")
+    pair.target.runtime.description = replace(known, features=features)
+    await pair.coordinator.pools.look()
     fallen_back = await generate(pair, OFF)
     assert fallen_back.token_ids == expected.token_ids
     assert not fallen_back.summary.reproducible

@@ -153,7 +153,8 @@ async def test_a_cancelled_draft_call_costs_the_round_its_drafts() -> None:
                 for task in asyncio.all_tasks():
                     if "DraftStream._guarded" in repr(task.get_coro()):
                         task.cancel()
-                await cluster.coordinator.pools.draft.channel.close()  # type: ignore[union-attr]
+                (draft,) = cluster.coordinator.pools.drafts.all
+                await draft.worker.channel.close()
     assert received == await alone()
     assert cancelled
     assert speculation.draft_missed_rounds > 0

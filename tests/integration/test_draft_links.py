@@ -87,7 +87,8 @@ async def test_a_draft_is_used_again_when_its_link_is_back() -> None:
     async with linked_cluster() as (cluster, proxy):
         await generate_while(cluster, proxy, "cut")
         async with asyncio.timeout(10):
-            while cluster.coordinator.pools.draft_peer() is None:  # noqa: ASYNC110
+            (draft,) = cluster.coordinator.pools.drafts.all
+            while not draft.usable:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         output = await cluster.generate(request())
     assert output.summary.speculation.accepted_tokens > LENGTH // 3

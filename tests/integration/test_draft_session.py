@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from types import SimpleNamespace
-
-import pytest
 
 from coordinator import backoff, draft_session
 from coordinator.draft_plan import DraftPlan
@@ -170,11 +167,10 @@ async def test_a_stream_that_ends_is_opened_anew_after_a_pause() -> None:
     assert len(bench.draft.opens) == 2
 
 
-async def test_pauses_grow_until_tokens_come(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pauses_grow_until_tokens_come() -> None:
     now = 100.0
-    monkeypatch.setattr(backoff, "time", SimpleNamespace(perf_counter=lambda: now))
     pauses = []
-    async with session_under_test() as bench:
+    async with session_under_test(clock=lambda: now) as bench:
         for token_ids in ((), (), (), (10,), ()):
             bench.session.commit(PLAN)
             asked = await bench.asked(len(pauses) + 1)

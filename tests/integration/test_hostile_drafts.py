@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -159,9 +160,9 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> TreeSizes:
     seen = TreeSizes()
     add: Callable[..., Arrival] = DraftTree.add
 
-    def adding(self: DraftTree, token: common_pb2.DraftToken, *, until_length: int) -> Arrival:
+    def adding(self: DraftTree, token: common_pb2.DraftToken, **place: Any) -> Arrival:
         seen.look(self)
-        return add(self, token, until_length=until_length)
+        return add(self, token, **place)
 
     monkeypatch.setattr(DraftTree, "add", adding)
     return seen

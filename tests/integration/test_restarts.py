@@ -60,9 +60,8 @@ async def test_a_draft_that_came_back_as_another_process_is_paired_before_it_is_
                 break
             assert output.summary.speculation.draft_missed_rounds > 0
             await asyncio.sleep(0.05)
-        paired = cluster.coordinator.pools.draft_model()
-    assert paired is not None
-    assert paired.replica_id == cluster.draft.runtime.description.replica_id
+        (paired,) = cluster.coordinator.pools.drafts.all
+    assert paired.known_as == cluster.draft.runtime.description.replica_id
     assert output.summary.speculation.draft_tokens > 0
 
 
@@ -97,7 +96,8 @@ async def test_a_worker_whose_model_thread_died_is_not_serving() -> None:
         with pytest.raises(aio.AioRpcError):
             await cluster.generate(token_request(PROMPT, max_new_tokens=8))
         async with asyncio.timeout(10):
-            while not cluster.coordinator.pools.target.last.reason:  # noqa: ASYNC110
+            (replica,) = cluster.coordinator.pools.targets.all
+            while not replica.worker.last.reason:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
-        reason = cluster.coordinator.pools.target.last.reason
+        reason = replica.worker.last.reason
     assert "not serving" in reason

@@ -4,6 +4,7 @@ but by the time it takes."""
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from grpc import aio
@@ -53,8 +54,10 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[target_pb2.VerifyRound]:
 
 async def without_runs(cluster: Cluster) -> None:
     """Makes the coordinator believe that its target has no runs."""
-    ready = cluster.coordinator.pools.ready_target()
-    ready.model.features.remove("decode_tokens")
+    known = cluster.target.runtime.description
+    features = tuple(name for name in known.features if name != "decode_tokens")
+    cluster.target.runtime.description = replace(known, features=features)
+    await cluster.coordinator.pools.look()
 
 
 async def load(cluster: Cluster) -> model_pb2.ModelServiceGetStatusResponse:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from coordinator import backoff, draft_rounds
-from coordinator.draft_pace import DraftPace
+from coordinator.breaker import Breaker
 from coordinator.draft_plan import DraftPlan
 from outrider.v1 import common_pb2, draft_pb2
 from tests.integration.draft_sessions import chain, proposal, session_under_test
@@ -74,8 +74,11 @@ async def test_a_draft_that_never_answers_is_waited_for_once(
 
 
 async def test_silence_is_known_to_all_that_use_the_draft(monkeypatch: pytest.MonkeyPatch) -> None:
-    pace = DraftPace()
-    async with session_under_test(pace=pace) as silent, session_under_test(pace=pace) as other:
+    both = Breaker()
+    async with (
+        session_under_test(breaker=both) as silent,
+        session_under_test(breaker=both) as other,
+    ):
         silent.session.commit(PLAN)
         await silent.asked(1)
         assert other.session.ready

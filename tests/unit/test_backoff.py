@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
-import pytest
-
-from coordinator import backoff
 from coordinator.backoff import FIRST_S, LONGEST_S, Backoff
 
 
 class Clock:
     """Stands still until it is moved."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self) -> None:
         self.now = 100.0
-        monkeypatch.setattr(backoff, "time", SimpleNamespace(perf_counter=lambda: self.now))
+
+    def __call__(self) -> float:
+        return self.now
 
     def pause_s(self, pauses: Backoff) -> float:
         """How long until the next attempt; it is over then."""
@@ -25,8 +22,9 @@ class Clock:
         return self.now - since
 
 
-def test_pauses_double_up_to_the_longest(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, pauses = Clock(monkeypatch), Backoff()
+def test_pauses_double_up_to_the_longest() -> None:
+    clock = Clock()
+    pauses = Backoff(clock)
     seen = []
     for _ in range(8):
         pauses.failed()
@@ -35,8 +33,9 @@ def test_pauses_double_up_to_the_longest(monkeypatch: pytest.MonkeyPatch) -> Non
     assert seen[-1] == LONGEST_S
 
 
-def test_failures_within_one_pause_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, pauses = Clock(monkeypatch), Backoff()
+def test_failures_within_one_pause_count_once() -> None:
+    clock = Clock()
+    pauses = Backoff(clock)
     for _ in range(8):
         pauses.failed()
     assert clock.pause_s(pauses) == FIRST_S
@@ -44,8 +43,9 @@ def test_failures_within_one_pause_count_once(monkeypatch: pytest.MonkeyPatch) -
     assert clock.pause_s(pauses) == 2 * FIRST_S
 
 
-def test_a_success_ends_the_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, pauses = Clock(monkeypatch), Backoff()
+def test_a_success_ends_the_pause() -> None:
+    clock = Clock()
+    pauses = Backoff(clock)
     for _ in range(3):
         pauses.failed()
         clock.pause_s(pauses)

@@ -44,10 +44,9 @@ async def test_one_who_waits_may_leave() -> None:
     bell.ring()
 
 
-def test_pauses_double_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pauses_double_up_to_a_limit() -> None:
     now = 100.0
-    monkeypatch.setattr(time, "perf_counter", lambda: now)
-    pauses = Backoff()
+    pauses = Backoff(lambda: now)
     assert pauses.over
     for expected in (0.25, 0.5, 1.0, 2.0, 4.0, 5.0, 5.0):
         pauses.failed()

@@ -1,0 +1,154 @@
+"""The replicas of one service: found, watched, and left when they are gone."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import TypeAlias
+
+import structlog
+
+from coordinator.endpoints import Endpoint, Endpoints
+from coordinator.replica import Replica
+from outrider.rpc.channel import Channels
+
+LOOK_INTERVAL_S = 2.0
+IMPATIENT_INTERVAL_S = 0.25
+RESOLVE_INTERVAL_S = 5.0
+IMPATIENT_RESOLVE_S = 1.0
+
+log = structlog.get_logger(__name__)
+
+Looked: TypeAlias = Callable[[Replica], Awaitable[None]]
+
+
+class ReplicaSet:
+    """Looks at each replica every few seconds, and at once when its health changes."""
+
+    def __init__(self, endpoints: Endpoints, channels: Channels, *, health_name: str) -> None:
+        """`health_name`: the service that says of itself whether it serves."""
+        self._endpoints = endpoints
+        self._channels = channels
+        self._health_name = health_name
+        self.looked: Looked = _nothing
+        """Awaited after each look at a replica."""
+        self._replicas: dict[str, Replica] = {}
+        self._watchers: dict[str, list[asyncio.Task[None]]] = {}
+        self._resolver: asyncio.Task[None] | None = None
+        self._closings: set[asyncio.Task[None]] = set()
+
+    @property
+    def all(self) -> Sequence[Replica]:
+        """Every replica, in the order of their addresses' first appearance; two addresses of one
+        process count once."""
+        seen: dict[str, Replica] = {}
+        for replica in self._replicas.values():
+            seen.setdefault(replica.model.replica_id or replica.address, replica)
+        return list(seen.values())
+
+    @property
+    def well(self) -> Sequence[Replica]:
+        """Those that serve."""
+        return [replica for replica in self.all if replica.well]
+
+    @property
+    def configured(self) -> bool:
+        """There are to be some, whether any is found or not."""
+        return self._endpoints.configured
+
+    @property
+    def fault(self) -> str:
+        """Why there are none, when names cannot be looked up."""
+        return "; ".join(f"{name}: {why}" for name, why in self._endpoints.faults.items())
+
+    def start(self) -> None:
+        """Begins to look names up and to watch."""
+        self._resolver = asyncio.create_task(self._resolve_often())
+
+    async def close(self) -> None:
+        """Watches no more and closes the channels."""
+        tasks = [task for tasks in self._watchers.values() for task in tasks]
+        tasks += [self._resolver] if self._resolver else []
+        for task in (*tasks, *self._closings):
+            task.cancel()
+        await asyncio.gather(*tasks, *self._closings, return_exceptions=True)
+        for replica in self._replicas.values():
+            await replica.close()
+
+    def suspect(self) -> None:
+        """Something went wrong: look at all of them at once."""
+        for replica in self._replicas.values():
+            replica.look_soon.set()
+
+    async def look(self) -> None:
+        """Looks names up and at every replica, now."""
+        await self.resolve()
+        await asyncio.gather(*(self._look(replica) for replica in list(self._replicas.values())))
+
+    async def probe(self) -> None:
+        """Looks at every replica without waiting for what a new one has to be asked."""
+        await asyncio.gather(*(replica.worker.probe() for replica in self._replicas.values()))
+
+    async def resolve(self) -> None:
+        """Takes up new addresses; those that are listed no more get no new generations."""
+        found = {endpoint.address: endpoint for endpoint in await self._endpoints.look_up()}
+        for address, endpoint in found.items():
+            if address not in self._replicas:
+                self._take_up(endpoint)
+        for address, replica in list(self._replicas.items()):
+            replica.listed = address in found
+            if not replica.listed and not replica.generations:
+                await self._forget(address)
+
+    def _take_up(self, endpoint: Endpoint) -> None:
+        address = endpoint.address
+        replica = Replica(endpoint, self._channels, health_name=self._health_name)
+        self._replicas[address] = replica
+        if self._resolver is not None:
+            self._watchers[address] = [
+                asyncio.create_task(self._look_often(replica)),
+                asyncio.create_task(self._watch_health(replica)),
+            ]
+
+    async def _forget(self, address: str) -> None:
+        replica = self._replicas.pop(address)
+        for task in self._watchers.pop(address, ()):
+            task.cancel()
+        await replica.close()
+
+    async def _resolve_often(self) -> None:
+        while True:
+            try:
+                await self.resolve()
+            except Exception:
+                log.exception("looking names up failed")
+            await asyncio.sleep(RESOLVE_INTERVAL_S if self.well else IMPATIENT_RESOLVE_S)
+
+    async def _look_often(self, replica: Replica) -> None:
+        while True:
+            replica.look_soon.clear()
+            try:
+                await self._look(replica)
+            except Exception:
+                log.exception("looking at a worker failed", address=replica.address)
+            settled = replica.well and replica.breaker.closed
+            interval_s = LOOK_INTERVAL_S if settled else IMPATIENT_INTERVAL_S
+            with suppress(TimeoutError):
+                async with asyncio.timeout(interval_s * random.uniform(0.8, 1.2)):
+                    await replica.look_soon.wait()
+
+    async def _watch_health(self, replica: Replica) -> None:
+        while True:
+            await replica.worker.watch(replica.look_soon.set)
+            await asyncio.sleep(IMPATIENT_INTERVAL_S)
+
+    async def _look(self, replica: Replica) -> None:
+        replica.renew_channel()
+        await replica.worker.probe()
+        await self.looked(replica)
+
+
+async def _nothing(_: Replica) -> None:
+    return
