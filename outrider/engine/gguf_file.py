@@ -18,7 +18,9 @@ from outrider.engine.load_error import ModelLoadError
 def read_gguf_model(path: Path, dtype: torch.dtype) -> PreTrainedModel:
     """The dequantised model on the CPU. Raises ModelLoadError."""
     try:
-        config = AutoConfig.from_pretrained(path.parent, gguf_file=path.name)
+        config = AutoConfig.from_pretrained(
+            path.parent, gguf_file=path.name, trust_remote_code=False
+        )
         with torch.device("meta"):
             names = AutoModelForCausalLM.from_config(config)
         read = load_gguf_checkpoint(
@@ -39,6 +41,9 @@ def read_gguf_model(path: Path, dtype: torch.dtype) -> PreTrainedModel:
 def save_gguf_tokenizer(path: Path, folder: Path) -> None:
     """Writes the tokenizer's files of a GGUF file into a folder. Raises ModelLoadError."""
     try:
-        AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name).save_pretrained(folder)
+        tokenizer = AutoTokenizer.from_pretrained(
+            path.parent, gguf_file=path.name, trust_remote_code=False
+        )
+        tokenizer.save_pretrained(folder)
     except Exception as error:
         raise ModelLoadError(f"{path}: no tokenizer: {type(error).__name__}: {error}") from error

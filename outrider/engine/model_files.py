@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,9 @@ from outrider.engine.role import Role
 EMBEDDED = "embedded"
 GGUF_SUFFIX = ".gguf"
 WEIGHTS = "*.safetensors"
+INDEX = "model.safetensors.index.json"
+ADAPTER = "adapter_config.json"
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 HUB_PATTERNS = ("*.json", WEIGHTS, "*.jinja", "*.txt", "tokenizer.model")
 
 
@@ -70,9 +74,33 @@ def _folder_files(folder: Path, progress: Callable[[str], None]) -> ModelFiles:
         raise ModelLoadError(f"{folder}: no config.json in this folder")
     weights = sorted(folder.glob(WEIGHTS))
     if not weights:
-        raise ModelLoadError(f"{folder}: no weights in this folder; {WEIGHTS} are looked for")
+        raise ModelLoadError(
+            f"{folder}: no weights in this folder; {WEIGHTS} are looked for{_pickles(folder)}"
+        )
+    _check_index(folder, {path.name for path in weights})
+    if (folder / ADAPTER).exists():
+        raise ModelLoadError(f"{folder}: {ADAPTER} asks for an adapter; merge it into the weights")
     progress(f"reading {sum(path.stat().st_size for path in weights) / 1e9:.1f} GB of weights")
     return ModelFiles(folder, digest_files([config, *weights]))
+
+
+def _pickles(folder: Path) -> str:
+    """A word on weights that are there and never read: unpickling can run any code."""
+    found = sorted(path.name for path in folder.iterdir() if path.suffix in PICKLES)
+    return f", and {found[0]} is a pickle, which is never read" if found else ""
+
+
+def _check_index(folder: Path, weights: set[str]) -> None:
+    """Raises ModelLoadError when the index names files that the digest does not cover."""
+    path = folder / INDEX
+    if not path.is_file():
+        return
+    try:
+        named = set(json.loads(path.read_text(encoding="utf-8"))["weight_map"].values())
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise ModelLoadError(f"{path}: not an index of weights") from None
+    if strangers := named - weights:
+        raise ModelLoadError(f"{path}: names {min(strangers, key=str)}, none of {WEIGHTS} here")
 
 
 def _may_be_hub_id(name: str) -> bool:
