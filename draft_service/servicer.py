@@ -29,17 +29,17 @@ class DraftServicer(draft_pb2_grpc.DraftServiceServicer):
         context: ServicerContext,
     ) -> AsyncIterator[draft_pb2.DraftResponse]:
         """One generation's stream."""
-        runtime = self._slot.get()
-        first = await first_message(request_iterator)
-        if not first.HasField("open"):
-            raise InvalidRequest("open", "the first message of the stream")
-        handler = DraftHandler(runtime, _terms(first.open, runtime))
-        answers = RoundStream(runtime, handler).serve(
-            request_iterator, handle=first.open.handle, scope=first.open.cache_scope
-        )
-        async with aclosing(answers):
-            async for answer in answers:
-                yield answer
+        with self._slot.stream() as runtime:
+            first = await first_message(request_iterator)
+            if not first.HasField("open"):
+                raise InvalidRequest("open", "the first message of the stream")
+            handler = DraftHandler(runtime, _terms(first.open, runtime))
+            answers = RoundStream(runtime, handler).serve(
+                request_iterator, handle=first.open.handle, scope=first.open.cache_scope
+            )
+            async with aclosing(answers):
+                async for answer in answers:
+                    yield answer
 
 
 def _terms(message: draft_pb2.DraftOpen, runtime: DraftRuntime) -> DraftTerms:

@@ -38,19 +38,19 @@ class TargetServicer(target_pb2_grpc.TargetServiceServicer):
         context: ServicerContext,
     ) -> AsyncIterator[target_pb2.VerifyResponse]:
         """One generation's stream."""
-        runtime = self._slot.get()
-        first = await first_message(request_iterator)
-        if not first.HasField("open"):
-            raise InvalidRequest("open", "the first message of the stream")
-        handler = VerifyHandler(
-            runtime, _terms(first.open, runtime), max_draft_length=self._max_draft_length
-        )
-        answers = RoundStream(runtime, handler).serve(
-            request_iterator, handle=first.open.handle, scope=first.open.cache_scope
-        )
-        async with aclosing(answers):
-            async for answer in answers:
-                yield answer
+        with self._slot.stream() as runtime:
+            first = await first_message(request_iterator)
+            if not first.HasField("open"):
+                raise InvalidRequest("open", "the first message of the stream")
+            handler = VerifyHandler(
+                runtime, _terms(first.open, runtime), max_draft_length=self._max_draft_length
+            )
+            answers = RoundStream(runtime, handler).serve(
+                request_iterator, handle=first.open.handle, scope=first.open.cache_scope
+            )
+            async with aclosing(answers):
+                async for answer in answers:
+                    yield answer
 
 
 class VerifyHandler(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Protocol, TypeVar
 
@@ -13,6 +14,8 @@ from outrider.worker.model_description import ModelDescription
 
 LARGEST_CHOICE_INDEX = 127
 MAX_STOP_IDS_WITH_EOS = 128
+FIRST_MESSAGE_S = 30.0
+"""How long a stream may stay open without saying what it is for."""
 
 
 class OpenMessage(Protocol):
@@ -92,7 +95,11 @@ def check_round(
 
 
 async def first_message(messages: AsyncIterator[MessageT]) -> MessageT:
-    """The stream's first message. Raises InvalidRequest when there is none."""
-    async for message in messages:
-        return message
+    """The stream's first message. Raises InvalidRequest when there is none, or none in time."""
+    try:
+        async with asyncio.timeout(FIRST_MESSAGE_S):
+            async for message in messages:
+                return message
+    except TimeoutError:
+        raise InvalidRequest("open", f"sent within {FIRST_MESSAGE_S:g} s") from None
     raise InvalidRequest("open", "the first message of the stream")

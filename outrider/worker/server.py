@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -87,9 +88,16 @@ class WorkerServer(Generic[JobT, ResultT]):
         await self.rpc.set_not_serving()
 
     async def stop(self, grace_s: float) -> None:
-        """Drains, then ends the model loop."""
+        """Drains, then ends the model loop.
+
+        Open streams go on for `grace_s`. Meanwhile new ones are refused by name, and health and
+        the state of the worker can still be asked for: gRPC's own drain would turn all away.
+        """
+        began = time.monotonic()
+        await self.rpc.set_not_serving()
+        await self._slot.drain(grace_s)
         if self._watcher is not None:
             self._watcher.cancel()
-        await self.rpc.drain(grace_s)
+        await self.rpc.drain(max(0.0, began + grace_s - time.monotonic()))
         if self._slot.filled:
             await self._slot.get().loop.close()
