@@ -18,7 +18,8 @@ class GenerationPlan:
     `continued_token_ids` are the ids that the output's text continues: those of a text prompt,
     and none after a chat or ids, whose answer is a text of its own. `sampling` is what the target
     gets in its Open: the seed is set and `stop_token_ids` holds the EOS ids unless they are to be
-    ignored. `speculation` None: the target decodes alone.
+    ignored. `speculation` None: the target decodes alone. `tenant`: whose request it is; empty
+    where callers show no key.
     """
 
     prompt_token_ids: tuple[int, ...]
@@ -27,11 +28,12 @@ class GenerationPlan:
     continued_token_ids: tuple[int, ...]
     sampling: common_pb2.SamplingParams
     speculation: SpeculationTerms | None
+    tenant: str = ""
 
     @property
     def cache_scope(self) -> bytes:
-        """Which generations may share cached state with this one: all, as none names a tenant."""
-        return cache_scope("")
+        """Which generations may share cached state with this one: those of the same tenant."""
+        return cache_scope(self.tenant)
 
     @property
     def seed(self) -> int:

@@ -9,6 +9,7 @@ from coordinator.plan import GenerationPlan, is_coupled, is_greedy
 from coordinator.speculation import SpeculationDefaults, speculation_terms
 from coordinator.text.tokenizer import TargetTokenizer
 from outrider.errors import InvalidRequest, ModelNotFound, NotSupported, OutOfRange
+from outrider.rpc.access import current_caller
 from outrider.rpc.validation import check_sampling
 from outrider.v1 import common_pb2, generation_pb2, model_pb2
 
@@ -77,6 +78,7 @@ class RequestPlanner:
                 max_draft_length=self._target.max_draft_length,
                 bonus_free=is_coupled(sampling) or is_greedy(sampling),
             ),
+            tenant=current_caller().tenant,
         )
 
     async def _prompt(self, request: generation_pb2.GenerateRequest) -> list[int]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from grpc import aio
 
+from outrider.rpc.api_keys import key_line, key_metadata, new_key
 from outrider.rpc.channel import open_channel
 from outrider.testing.cluster import WorkerPlan, running_cluster, start_target, token_request
 from outrider.testing.streams import VerifyStream, open_verify, verify_round
@@ -67,3 +70,19 @@ async def test_the_second_turn_of_a_chat_finds_the_first() -> None:
     for then, now in zip(before, after, strict=True):
         assert then.prefix_hit_tokens == 0
         assert now.prefix_hit_tokens >= SHARED
+
+
+async def test_tenants_share_nothing_and_one_tenants_keys_do(tmp_path: Path) -> None:
+    keys = {name: new_key() for name in ("a", "a again", "b")}
+    file = tmp_path / "keys"
+    file.write_text("".join(f"{key_line(name[0], key)}\n" for name, key in keys.items()))
+    outputs, hits_after = [], []
+    async with running_cluster(WorkerPlan(tiny_model()), None, api_keys_file=file) as cluster:
+        for name in ("a", "b", "a again"):
+            request = token_request(PROMPT, max_new_tokens=4, sampling=SAMPLED)
+            call = cluster.stub.Generate(request, metadata=key_metadata(keys[name]))
+            outputs.append([token async for part in call for token in part.chunk.token_ids])
+            status = await cluster.target.runtime.status()
+            hits_after.append(status.prefix_hit_tokens)
+    assert hits_after == [0, 0, SHARED]
+    assert outputs[0] == outputs[1] == outputs[2]
