@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NoReturn, Protocol, TypeAlias, cast
+from typing import NoReturn, Protocol, TypeAlias, TypeVar, cast
 
 import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
@@ -37,6 +37,7 @@ _LOSSES = frozenset(
     }
 )
 
+MessageT = TypeVar("MessageT", bound=Message)
 Trailers: TypeAlias = tuple[tuple[str, str | bytes], ...]
 
 
@@ -122,6 +123,17 @@ def remote_error(error: grpc.RpcError) -> RemoteError:
     if info.domain != DOMAIN:
         return RemoteError(code, message)
     return RemoteError(code, message, info.reason, dict(info.metadata), retry_after_s)
+
+
+def attachment(error: grpc.RpcError, kind: type[MessageT]) -> MessageT | None:
+    """The message of that kind in the details of a failed call's status, if there is one."""
+    raw = dict(cast("_FailedCall", error).trailing_metadata() or ()).get(DETAILS_KEY)
+    status = status_pb2.Status.FromString(raw if isinstance(raw, bytes) else b"")
+    for detail in status.details:
+        message = kind()
+        if detail.Unpack(message):
+            return message
+    return None
 
 
 def to_outrider_error(error: aio.AioRpcError, *, pool: str) -> OutriderError:

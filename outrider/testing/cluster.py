@@ -34,7 +34,10 @@ NO_TOKENIZER = TokenizerFiles()
 
 @dataclass(frozen=True, slots=True)
 class WorkerPlan:
-    """A model to serve and what GetModel shall say of it."""
+    """A model to serve and what GetModel shall say of it.
+
+    Without a `weights_digest` no other process goes on with what this one began.
+    """
 
     model: Model
     dtype: str = "float64"
@@ -44,6 +47,7 @@ class WorkerPlan:
     max_handles: int = 256
     lease_s: float = 30.0
     options: LoopOptions = DEFAULT_OPTIONS
+    weights_digest: str = ""
 
     def describe(self, kind: WorkerKind[Any, Any]) -> ModelDescription:
         """The description of one process's worth of this model."""
@@ -53,6 +57,7 @@ class WorkerPlan:
                 dtype=self.dtype,
                 eos_token_ids=self.eos_token_ids,
                 tokenizer=self.tokenizer,
+                weights_digest=self.weights_digest,
             ),
             kind,
         )
@@ -64,10 +69,11 @@ def describe(
     dtype: str = "float64",
     eos_token_ids: tuple[int, ...] = (),
     tokenizer: TokenizerFiles = NO_TOKENIZER,
+    weights_digest: str = "",
 ) -> ModelDescription:
     """What there is to say about a model, whoever serves it."""
     return ModelDescription(
-        weights_digest="",
+        weights_digest=weights_digest,
         weights_bytes=model.weights_bytes,
         vocabulary_size=model.vocabulary_size,
         context_length=model.context_length,
