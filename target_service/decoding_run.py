@@ -9,13 +9,17 @@ from outrider.engine.handles import HandleTable
 from outrider.v1 import target_pb2
 
 ENDED = 0
+LONGEST_RUN = 256
+"""Tokens that a run goes on for unless it is prolonged: what a caller that does not read can make
+a worker keep for it."""
 
 
 def until_length(message: target_pb2.VerifyRound) -> int:
     """How many ids, prompt included, a round lets its run reach; 0 for a single round."""
     if not message.decode_tokens:
         return 0
-    return message.base_length + len(message.committed_token_ids) + 1 + message.decode_tokens
+    further = min(message.decode_tokens, LONGEST_RUN)
+    return message.base_length + len(message.committed_token_ids) + 1 + further
 
 
 class DecodingRun:

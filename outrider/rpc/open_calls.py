@@ -18,6 +18,11 @@ class OpenCalls:
         self._none = asyncio.Event()
         self._none.set()
 
+    @property
+    def count(self) -> int:
+        """How many there are now."""
+        return self._count
+
     def __enter__(self) -> None:
         self._count += 1
         self._none.clear()

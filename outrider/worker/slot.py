@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
-from outrider.errors import PoolUnavailable
+from outrider.errors import Exhausted, PoolUnavailable
+from outrider.rpc.limits import MAX_PENDING_STREAMS
 from outrider.rpc.open_calls import OpenCalls
 
 RETRY_AFTER_S = 1.0
+MOST_STREAMS = MAX_PENDING_STREAMS
+"""Those that wait for a handle included."""
 
 WorkerT = TypeVar("WorkerT")
 
@@ -41,11 +44,14 @@ class WorkerSlot(Generic[WorkerT]):
     def stream(self) -> Iterator[WorkerT]:
         """The loaded worker, for the time of one stream.
 
-        Raises PoolUnavailable while it is not there yet, and once the worker drains.
+        Raises PoolUnavailable while it is not there yet, and once the worker drains; Exhausted
+        while there are MOST_STREAMS.
         """
         worker = self.get()
         if self._draining:
             raise PoolUnavailable("this worker is draining", retry_after_s=RETRY_AFTER_S)
+        if self._streams.count >= MOST_STREAMS:
+            raise Exhausted("too many streams are open", retry_after_s=RETRY_AFTER_S)
         with self._streams:
             yield worker
 
