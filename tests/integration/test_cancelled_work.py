@@ -18,6 +18,7 @@ from outrider.testing.cluster import WorkerPlan, start_target
 from outrider.testing.scripted import ScriptedModel, TableModel, random_table
 from outrider.testing.streams import VerifyStream, open_verify, verify_round
 from outrider.v1 import common_pb2, model_pb2, model_pb2_grpc
+from target_service.decoding_run import LONGEST_RUN
 
 SIZE = 8
 PROMPT = [1, 2, 3]
