@@ -6,6 +6,8 @@ A server has one policy. What the policy says of a caller is there for handlers 
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from contextvars import ContextVar
@@ -82,6 +84,7 @@ class AccessInterceptor(aio.ServerInterceptor):
 
     def __init__(self, policy: AccessPolicy) -> None:
         self._policy = policy
+        self._refusals = _Refusals()
 
     async def intercept_service(
         self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
@@ -102,12 +105,7 @@ class AccessInterceptor(aio.ServerInterceptor):
         try:
             _current.set(self._policy.admit(context))
         except OutriderError as refusal:
-            log.info(
-                "a call was refused",
-                method=method,
-                peer=peer_host(context),
-                reason=refusal.reason,
-            )
+            self._refusals.tell(method=method, peer=peer_host(context), reason=refusal.reason)
             raise
 
     def _guarded_call(self, behaviour: Behaviour, method: str) -> Behaviour:
@@ -125,6 +123,23 @@ class AccessInterceptor(aio.ServerInterceptor):
                     yield response
 
         return stream
+
+
+class _Refusals:
+    """Logs refused calls, the first in each second by name and the others by their count."""
+
+    def __init__(self) -> None:
+        self._told_at = -math.inf
+        self._untold = 0
+
+    def tell(self, **refusal: str) -> None:
+        """One more call was refused."""
+        now = time.monotonic()
+        if now - self._told_at < 1.0:
+            self._untold += 1
+            return
+        log.warning("a call was refused", **refusal, untold_before=self._untold)
+        self._told_at, self._untold = now, 0
 
 
 async def _refuse(_request: Any, _context: Context) -> NoReturn:

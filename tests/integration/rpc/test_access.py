@@ -8,6 +8,7 @@ from typing import Any
 
 import grpc
 import pytest
+import structlog
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
@@ -122,3 +123,15 @@ async def test_without_a_policy_callers_are_told_apart_by_host(serve: Any) -> No
     assert await served.call("UnaryUnary") == [b"127.0.0.1"]
     six = await serve(Listener("[::1]:0"), UnaryUnary=tell)
     assert await six.call("UnaryUnary") == [b"::1"]
+
+
+async def test_refusals_are_logged_without_filling_the_log(serve: Any) -> None:
+    served = await serve(GUARDED, UnaryUnary=tell)
+    with structlog.testing.capture_logs() as events:
+        for _ in range(50):
+            await served.failure("UnaryUnary")
+    told = [event for event in events if event["event"] == "a call was refused"]
+    assert 1 <= len(told) < 25
+    assert told[0]["peer"] == "127.0.0.1"
+    assert told[0]["method"] == "/test.Bytes/UnaryUnary"
+    assert told[0]["reason"] == "UNAUTHENTICATED"
