@@ -6,45 +6,18 @@ import asyncio
 import random
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from outrider.client import Patience, ResumingClient, Retry
 from outrider.testing.fault_proxy import FaultProxy, Way
 from outrider.testing.fleet import Fleet
 from outrider.testing.processes import ServiceProcess
+from outrider.testing.resumed import ask
 from outrider.testing.tiny_fleet import tiny_fleet, tiny_request
-from outrider.v1 import generation_pb2
 
 TOKENS = 160
-
-
-@dataclass
-class Answer:
-    """All that a client saw."""
-
-    token_ids: list[int] = field(default_factory=list)
-    text: str = ""
-    retries: list[Retry] = field(default_factory=list)
-
-
-def ask(
-    addresses: list[str],
-    request: generation_pb2.GenerateRequest,
-    on_length: Callable[[int], None] = lambda length: None,
-) -> Answer:
-    """Runs one request to its end; `on_length` hears how many ids have come."""
-    answer = Answer()
-    patience = Patience(reach_s=30.0)
-    with ResumingClient(addresses, patience=patience, on_retry=answer.retries.append) as client:
-        for event in client.generate(request):
-            answer.text += event.text
-            if isinstance(event, generation_pb2.OutputChunk):
-                answer.token_ids += event.token_ids
-                on_length(len(answer.token_ids))
-    return answer
 
 
 def at(length: int, action: Callable[[], object]) -> Callable[[int], None]:
