@@ -54,9 +54,24 @@ class AskedRounds:
         self._rounds: dict[int, AskedRound] = {}
         self._due_at = 0.0
         self._heard_at = 0.0
-        self.overdue = False
+        self._overdue_since: float | None = None
+        self.awaited = False
+        """The next token is waited for, and has not come yet."""
+
+    @property
+    def overdue(self) -> bool:
         """The next token was waited for in vain. That stands until a proposal comes, be it by
         another stream: a draft that never answers is waited for once."""
+        return self._overdue_since is not None
+
+    @overdue.setter
+    def overdue(self, overdue: bool) -> None:
+        self._overdue_since = time.perf_counter() if overdue else None
+
+    @property
+    def overdue_s(self) -> float:
+        """For how long; 0: it is not."""
+        return 0.0 if self._overdue_since is None else time.perf_counter() - self._overdue_since
 
     @property
     def any(self) -> bool:
@@ -102,7 +117,7 @@ class AskedRounds:
         for number in [number for number in self._rounds if number < asked.number]:
             self.end(number)
         self._due_at = self._heard_at + next_in_s
-        self.overdue = False
+        self.awaited = self.overdue = False
 
     def end(self, number: int) -> None:
         """That round has its last answer. The one after it is worked on now."""

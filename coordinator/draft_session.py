@@ -28,8 +28,11 @@ from outrider.rpc.status import remote_error
 from outrider.v1 import draft_pb2
 
 MAX_REPLAYS_IN_A_ROW = 3
-MOST_LATE = 3
-"""Waits in vain, one after the other, after which another draft is tried if there is one."""
+MOST_MISSED = 2
+"""Waits in vain, by anyone and without a token in time between them, after which another draft is
+tried if there is one."""
+LONGEST_OVERDUE_S = 0.5
+"""After a wait in vain: how long its tokens may still be missing when there is another draft."""
 REASONS_TO_REST = ("", PoolUnavailable.reason, InternalFailure.reason)
 """A stream that ended for one of these tells that the draft is not well; "": the network's."""
 
@@ -71,9 +74,9 @@ class DraftSession:
         self._stream: DraftStream | None = None
         self._replica: Replica | None = None
         self._left: Replica | None = None
+        self._last: Replica | None = None
         self._replica_id = ""
         self._trusted = True
-        self._late = 0
         self._asked = AskedRounds()
         self._number = 0
         self._kept_length = 0
@@ -115,7 +118,7 @@ class DraftSession:
         self._together_until = length + (plan.together or plan.draft_length)
         self._draft_until = length + plan.draft_length + plan.ahead
         self._furthest = max(self._furthest, self._draft_until)
-        if self._stream is not None and self._asked.gone_quiet:
+        if self._stream is not None and self._silent:
             self._fail(rest=True)
         elif self._replica is not None and self._is_to_be_left(self._replica):
             self._leave()
@@ -125,14 +128,18 @@ class DraftSession:
 
     async def arrival(self, timeout_s: float) -> bool:
         """Waits for the next proposal, or the stream's end; False when neither came in time."""
-        self._asked.overdue = True
+        self._asked.awaited = True
         rung = await self._bell.wait(timeout_s)
         # A proposal that came in the moment in which the time was up has said so.
-        in_time = rung or not self._asked.overdue
-        self._late = 0 if in_time else self._late + 1
-        if self._late >= MOST_LATE and self._has_another:
+        if not rung and self._asked.awaited:
+            self._asked.overdue = True
+        return not self._asked.overdue
+
+    def missed(self) -> None:
+        """It was waited for as long as may be, and nothing came."""
+        replica = self._replica
+        if replica is not None and replica.missed() >= MOST_MISSED and self._has_another:
             self._fail(rest=True)
-        return in_time
 
     async def close(self) -> None:
         """Half-closes, so that the draft frees the state at once."""
@@ -146,6 +153,13 @@ class DraftSession:
         """The draft to open a stream to; None: nobody, for now."""
         replica = self._placement.best(besides=self._left)
         return replica if replica is not self._left or self._backoff.over else None
+
+    @property
+    def _silent(self) -> bool:
+        """It says nothing any more: sooner where there is another to go to."""
+        if self._asked.gone_quiet:
+            return True
+        return self._asked.overdue_s > LONGEST_OVERDUE_S and self._has_another
 
     @property
     def _has_another(self) -> bool:
@@ -191,23 +205,31 @@ class DraftSession:
         replica = self._next()
         if replica is None or not replica.openings.take_now():
             return
-        if replica is not self._left and self._left is not None:
-            self.moves += 1
+        if replica is not self._last:
+            self.moves += self._last is not None
+            self._asked.overdue = False
             self._backoff.succeeded()
         replica.enter()
-        self._replica, self._replica_id = replica, replica.model.replica_id
+        self._replica = self._last = replica
+        self._replica_id = replica.model.replica_id
         self._trusted = replica.honesty.trusted
         self._opened_at = time.perf_counter()
-        self._kept_length = self._replays_in_a_row = self._late = 0
+        self._kept_length = self._replays_in_a_row = 0
         left_s = None if self._deadline is None else max(0.0, self._deadline - self._opened_at)
-        self._stream = DraftStream(
-            replica.peer,
-            self._open_message(replica),
-            on_answer=self._take,
-            on_end=self._ended,
-            timeout_s=left_s,
-        )
-        replica.openings.opened(self._stream.call)
+        try:
+            self._stream = DraftStream(
+                replica.peer,
+                self._open_message(replica),
+                on_answer=self._take,
+                on_end=self._ended,
+                timeout_s=left_s,
+            )
+        except CLOSED_CALL_ERRORS:
+            # Its channel was closed: it is no replica any more.
+            replica.openings.give_back()
+            self._fail(rest=False)
+        else:
+            replica.openings.opened(self._stream.call)
 
     def _take(self, answer: draft_pb2.DraftResponse) -> None:
         """Takes an answer. Raises DraftGoneError to give the stream up."""
@@ -248,6 +270,7 @@ class DraftSession:
             round_trip_s=round_trip_s,
         )
         self._tree.answered(asked.number)
+        overdue = self._asked.overdue
         self._asked.reached(asked, next_in_s=replica.pace.token_s)
         if proposal.done:
             self._asked.end(asked.number)
@@ -257,6 +280,8 @@ class DraftSession:
             self._replays_in_a_row = 0
             self._backoff.succeeded()
             replica.breaker.succeeded()
+            if not overdue:
+                replica.in_time()
         self._bell.ring()
 
     def _replay(self, asked: AskedRound, *, kept_length: int) -> None:

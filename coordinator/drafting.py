@@ -157,6 +157,8 @@ class Drafting:
             in_time = await self._session.arrival(patience_s)
             waited_s = time.perf_counter() - since
             if not in_time:
+                if waited_s >= self._terms.patience_s:
+                    self._session.missed()
                 break
         return waited_s
 

@@ -52,6 +52,7 @@ class Replica:
         self.look_soon = asyncio.Event()
         """Set to have it looked at at once."""
         self.openings = Openings()
+        self._missed = 0
 
     @property
     def well(self) -> bool:
@@ -89,6 +90,15 @@ class Replica:
         """One of them does no more."""
         self.generations -= 1
         self.worker.own_streams = self.generations
+
+    def missed(self) -> int:
+        """A generation waited for its tokens in vain. How many have, with none in time between."""
+        self._missed += 1
+        return self._missed
+
+    def in_time(self) -> None:
+        """Its tokens came in time."""
+        self._missed = 0
 
     def judged(self, chance: float, *, accepted: bool) -> None:
         """One of its tokens was judged; `chance`: how likely it was to be accepted."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import structlog
 
+from coordinator.calls import CLOSED_CALL_ERRORS
 from coordinator.pairing import spoken_version
 from coordinator.placement import Placement
 from coordinator.replica import Replica
@@ -153,9 +154,10 @@ class TargetSession:
                 run_credit=self._run_credit if DECODE_TOKENS in replica.model.features else 0,
                 timeout_s=self._left_s,
             )
-        except BaseException:
+        except CLOSED_CALL_ERRORS as error:
+            # Its channel was closed: it is no replica any more.
             replica.openings.give_back()
-            raise
+            raise PoolUnavailable("the target is gone", retry_after_s=1.0) from error
         replica.openings.opened(stream.call)
         self._stream = stream
         return stream

@@ -85,7 +85,7 @@ async def test_a_draft_that_stops_and_comes_back_is_used_again() -> None:
             received.extend(response.chunk.token_ids)
             if len(received) > 30 and draft is cluster.draft:
                 accepted_before = len(received)
-                await draft.stop(None)
+                await draft.stop(0)
                 cluster.draft = await start_draft(
                     WorkerPlan(table(step_time_s=0.001), address=draft.rpc.address)
                 )
@@ -125,7 +125,7 @@ async def test_a_target_that_restarts_serves_the_request_sent_again() -> None:
                 received.extend(response.chunk.token_ids)
                 if len(received) > 10 and not stopped:
                     stopped = True
-                    await cluster.target.stop(None)
+                    await cluster.target.stop(0)
         assert failure.value.code().name == "UNAVAILABLE"
         cluster.target = await start_target(WorkerPlan(table(), address=cluster.target.rpc.address))
         for _ in range(100):
