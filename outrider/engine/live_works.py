@@ -9,7 +9,7 @@ import structlog
 
 from outrider.engine.live_work import LiveWork
 from outrider.engine.unbegun import Unbegun
-from outrider.errors import InternalFailure, OutriderError
+from outrider.errors import InternalFailure, NumericalFailure, OutriderError
 
 ResultT = TypeVar("ResultT")
 
@@ -116,6 +116,9 @@ class LiveWorks(Generic[ResultT]):
 
 def reported(error: Exception) -> OutriderError:
     """What the caller may see of an error; anything unexpected stays in the log."""
+    if isinstance(error, NumericalFailure):
+        # A model in too narrow a type of numbers goes unnoticed otherwise: a draft only slows down.
+        log.warning("the model gave NaN or infinite logits")
     if isinstance(error, OutriderError):
         return error
     log.error("work on the model thread failed", exc_info=error)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 from grpc import StatusCode, aio
+from structlog.testing import capture_logs
 
 from outrider.rpc.status import remote_error
 from outrider.testing.cluster import WorkerPlan, running_cluster, token_request
@@ -95,7 +96,11 @@ async def test_a_draft_that_gives_no_number_is_counted_and_changes_nothing(bad: 
     target, draft = TableModel(TABLE), breaking_model(bad)
     async with running_cluster(WorkerPlan(target), WorkerPlan(draft)) as cluster:
         alone = await cluster.generate(request(POISON, speculation=OFF))
-        output = await cluster.generate(request(POISON))
+        with capture_logs() as events:
+            output = await cluster.generate(request(POISON))
+        assert ("warning", "the model gave NaN or infinite logits") in [
+            (event["log_level"], event["event"]) for event in events
+        ]
         assert output.token_ids == alone.token_ids
         assert output.gapless
         speculation = output.summary.speculation

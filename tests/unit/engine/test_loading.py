@@ -15,6 +15,7 @@ from outrider.engine.draft_vocabulary import save_draft_vocabulary
 from outrider.engine.loading import LoadedModel, ModelLoadError, load_model
 from outrider.engine.model import Chunk
 from outrider.engine.number_type import choose_device, choose_number_type, number_type_name
+from outrider.engine.transformers_model import TransformersModel
 from outrider.memory_budget import MemoryBudget
 from outrider.testing.tiny_models import save_tiny, tiny_llama
 from outrider.testing.tiny_tokenizer import tiny_tokenizer
@@ -213,6 +214,25 @@ def test_a_recurrent_layer_is_refused_by_its_number(folder: Path, tmp_path: Path
 def test_a_window_is_served(folder: Path, tmp_path: Path) -> None:
     rewrite(folder / "config.json", model_type="mistral", sliding_window=16)
     load(folder, tmp_path)
+
+
+@pytest.mark.parametrize("implementation", ["static", "sliding_window", "hybrid", "quantized"])
+def test_a_cache_that_the_model_asks_for_is_not_used(
+    folder: Path, tmp_path: Path, implementation: str
+) -> None:
+    """KV state is the engine's own: it can be rolled back whatever transformers would take."""
+    expected = after_a_rollback(load(folder, tmp_path).model)
+    for name in ("config.json", "generation_config.json"):
+        rewrite(folder / name, cache_implementation=implementation, use_cache=False)
+    torch.testing.assert_close(after_a_rollback(load(folder, tmp_path).model), expected)
+
+
+def after_a_rollback(model: TransformersModel) -> torch.Tensor:
+    """What follows 5, 6, 9, where 5, 6, 7, 8 had been read before."""
+    sequence = model.new_sequence()
+    model.forward([Chunk(sequence, [5, 6, 7, 8], 1)])
+    sequence.rollback(2)
+    return model.forward([Chunk(sequence, [9], 1)])[0]
 
 
 def test_the_context_is_no_longer_than_its_memory(folder: Path, tmp_path: Path) -> None:
