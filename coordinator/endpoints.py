@@ -44,10 +44,10 @@ async def resolve_name(host: str, port: int) -> Sequence[str]:
 class Endpoints:
     """The endpoints behind a list of addresses. IP addresses stand for themselves."""
 
-    def __init__(self, addresses: Sequence[str], *, resolve: Resolve = resolve_name) -> None:
-        """`addresses`: host:port each, checked."""
+    def __init__(self, addresses: Sequence[str], *, resolve: Resolve | None = None) -> None:
+        """`addresses`: host:port each, checked. `resolve`: by default the system's names."""
         self._addresses = addresses
-        self._resolve = resolve
+        self._resolve = resolve or resolve_name
         self._known: dict[str, list[Endpoint]] = {}
         self.faults: dict[str, str] = {}
         """Why a name stands for nothing at the moment, by address."""

@@ -121,6 +121,8 @@ def _terms(settings: CoordinatorSettings) -> GenerationTerms:
             ),
         ),
         max_generations=settings.max_generations,
+        max_waiting=settings.max_waiting,
+        queue_wait_s=settings.queue_wait_s,
         trust_drafts=settings.draft_trust is DraftTrust.TRUSTED,
         target_wait_s=settings.target_wait_s,
     )

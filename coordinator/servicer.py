@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from opentelemetry import trace
 from opentelemetry.trace import Span
 
+from coordinator.admission import Admission
 from coordinator.generation import Generation, SessionTerms
 from coordinator.pools import Pools
 from coordinator.request import RequestLimits, RequestPlanner
 from coordinator.statistics import SpeculationStatistics
 from outrider import __version__, telemetry
-from outrider.errors import Exhausted, PoolUnavailable
+from outrider.errors import PoolUnavailable
+from outrider.rpc.access import current_caller
 from outrider.rpc.server import ServicerContext
 from outrider.v1 import generation_pb2, generation_pb2_grpc
 
@@ -26,6 +28,8 @@ class GenerationTerms:
 
     limits: RequestLimits
     max_generations: int
+    max_waiting: int
+    queue_wait_s: float
     trust_drafts: bool
     target_wait_s: float
 
@@ -37,7 +41,9 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
         self._pools = pools
         self._terms = terms
         self._started = time.monotonic()
-        self._running = 0
+        self._admission = Admission(
+            running=terms.max_generations, waiting=terms.max_waiting, wait_s=terms.queue_wait_s
+        )
         self._finished = 0
         self._totals = SpeculationStatistics()
 
@@ -45,12 +51,6 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
         self, request: generation_pb2.GenerateRequest, context: ServicerContext
     ) -> AsyncGenerator[generation_pb2.GenerateResponse, None]:
         """Streams one generation."""
-        if self._running >= self._terms.max_generations:
-            raise Exhausted(
-                f"{self._running} generations are running, the most this coordinator takes",
-                retry_after_s=1.0,
-            )
-        self._running += 1
         arrived = time.perf_counter()
         span = telemetry.start_generation(context.invocation_metadata(), request.model)
         try:
@@ -61,7 +61,10 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
                 target_wait_s=self._terms.target_wait_s,
                 trust_drafts=self._terms.trust_drafts,
             )
-            async with aclosing(self._generate(request, span, terms)) as responses:
+            async with (
+                self._admission.place(current_caller().name),
+                aclosing(self._generate(request, span, terms)) as responses,
+            ):
                 async for response in responses:
                     yield response
         except Exception as error:
@@ -70,7 +73,6 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
                 self._pools.suspect()
             raise
         finally:
-            self._running -= 1
             span.end()
 
     async def GetStatus(  # noqa: N802
@@ -84,7 +86,9 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
         return generation_pb2.GenerationServiceGetStatusResponse(
             targets=[replica.to_message() for replica in pools.targets.all],
             drafts=[replica.to_message() for replica in pools.drafts.all],
-            running=self._running,
+            running=self._admission.running,
+            waiting=self._admission.waiting,
+            refused=self._admission.refused,
             finished=self._finished,
             speculation=self._totals.to_message(),
             build_version=__version__,
