@@ -20,7 +20,7 @@ def load_tables(
 ) -> Iterator[Table]:
     """As many tables as workers need on a terminal of `width` characters."""
     columns = [
-        (pool, _figures(worker))
+        (pool if len(workers) == 1 else f"{pool}\n{worker.address}", _figures(worker))
         for pool, workers in (("target", state.targets), ("draft", state.drafts))
         for worker in workers
         if worker.HasField("status")
@@ -33,8 +33,8 @@ def load_tables(
 def _table(columns: Sequence[tuple[str, Mapping[str, str]]]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("")
-    for pool, _ in columns:
-        table.add_column(pool, overflow="fold", max_width=COLUMN_WIDTH)
+    for heading, _ in columns:
+        table.add_column(Text(heading), overflow="fold", max_width=COLUMN_WIDTH)
     for name in columns[0][1]:
         table.add_row(Text(name), *(Text(figures[name]) for _, figures in columns))
     return table
@@ -45,6 +45,9 @@ def _figures(worker: generation_pb2.WorkerStatus) -> Mapping[str, str]:
     is_target = worker.model.role == model_pb2.WORKER_ROLE_TARGET
     kept_bytes = load.kv_blocks_cached * _block_bytes(load)
     return {
+        "generations": f"{worker.generations} now, {worker.placed} ever",
+        "failures": _failures(worker),
+        "trusted": NOTHING if is_target else _trust(worker),
         "weights": size(load.weights_bytes),
         "KV pool": size(load.kv_pool_bytes),
         "KV in use": _part(load.kv_bytes, load.kv_pool_bytes),
@@ -57,6 +60,15 @@ def _figures(worker: generation_pb2.WorkerStatus) -> Mapping[str, str]:
         "price of a row": number(load.price or None, digits=3),
         "accepted": percent(_ratio(load.accepted_tokens, load.draft_tokens if is_target else 0)),
     }
+
+
+def _failures(worker: generation_pb2.WorkerStatus) -> str:
+    rests = f", at rest for {worker.resting_s:.1f} s" if worker.resting_s else ""
+    return f"{worker.failures}{rests}"
+
+
+def _trust(worker: generation_pb2.WorkerStatus) -> str:
+    return f"{'yes' if worker.trusted else 'no'} (z {worker.acceptance_z:.1f})"
 
 
 def _block_bytes(load: model_pb2.ModelServiceGetStatusResponse) -> int:

@@ -80,7 +80,8 @@ def coordinator_line(
     chosen = str(state.draft_length) if state.HasField("draft_length") else "auto"
     return Text(
         f"coordinator {address}, version {state.build_version}, up {duration(state.uptime_s)}: "
-        f"{state.running} running, {state.finished} finished, acceptance {rate}, "
+        f"{state.running} running, {state.waiting} waiting, {state.finished} finished, "
+        f"{state.refused} refused, acceptance {rate}, "
         f"speculation {mode}, draft length {chosen}"
     )
 
