@@ -59,22 +59,25 @@ class Fleet:
         """Where the coordinators listen."""
         return [coordinator.address for coordinator in self.coordinators]
 
-    async def usable(self, place: int = 0) -> generation_pb2.GenerationServiceGetStatusResponse:
-        """Returns once that coordinator can use every worker. Raises TimeoutError with reasons."""
+    async def status(self, place: int = 0) -> generation_pb2.GenerationServiceGetStatusResponse:
+        """What that coordinator says of itself and its workers. Raises AioRpcError."""
         async with open_channel(self.coordinators[place].address) as channel:
             stub = generation_pb2_grpc.GenerationServiceStub(channel)
-            deadline = asyncio.get_running_loop().time() + READY_TIMEOUT_S
-            while True:
-                status: generation_pb2.GenerationServiceGetStatusResponse = await stub.GetStatus(
-                    generation_pb2.GenerationServiceGetStatusRequest(), timeout=READY_TIMEOUT_S
-                )
-                workers = [*status.targets, *status.drafts]
-                idle = [one for one in workers if not one.usable or one.resting_s]
-                if not idle and len(workers) == len(self.workers):
-                    return status
-                if asyncio.get_running_loop().time() > deadline:
-                    raise TimeoutError("; ".join(f"{one.address}: {one.reason}" for one in idle))
-                await asyncio.sleep(POLL_S)
+            request = generation_pb2.GenerationServiceGetStatusRequest()
+            return await stub.GetStatus(request, timeout=READY_TIMEOUT_S)
+
+    async def usable(self, place: int = 0) -> None:
+        """Returns once that coordinator can use every worker. Raises TimeoutError with reasons."""
+        deadline = asyncio.get_running_loop().time() + READY_TIMEOUT_S
+        while True:
+            status = await self.status(place)
+            workers = [*status.targets, *status.drafts]
+            idle = [one for one in workers if not one.usable or one.resting_s]
+            if not idle and len(workers) == len(self.workers):
+                return
+            if asyncio.get_running_loop().time() > deadline:
+                raise TimeoutError("; ".join(f"{one.address}: {one.reason}" for one in idle))
+            await asyncio.sleep(POLL_S)
 
 
 @asynccontextmanager

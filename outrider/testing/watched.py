@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 from grpc import aio
 
@@ -39,7 +40,7 @@ class Watched:
         )
 
 
-Ask = Callable[[generation_pb2.GenerateRequest], Awaitable[Watched]]
+Ask = Callable[[generation_pb2.GenerateRequest], Coroutine[Any, Any, Watched]]
 
 
 @asynccontextmanager
