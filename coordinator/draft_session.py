@@ -10,12 +10,12 @@ import structlog
 from grpc import aio
 from opentelemetry.trace import Span
 
-from coordinator.backoff import Backoff
 from coordinator.bell import Bell
 from coordinator.calls import CLOSED_CALL_ERRORS
 from coordinator.draft_intake import DraftIntake
 from coordinator.draft_plan import DraftPlan
 from coordinator.draft_rounds import AskedRound, AskedRounds
+from coordinator.draft_seat import DraftSeat
 from coordinator.draft_stream import DraftGoneError, DraftStream, UnlawfulDraftError
 from coordinator.draft_tree import MAX_NODES, DraftTree
 from coordinator.placement import Placement
@@ -28,9 +28,6 @@ from outrider.rpc.status import remote_error
 from outrider.v1 import draft_pb2
 
 MAX_REPLAYS_IN_A_ROW = 3
-MOST_MISSED = 2
-"""Waits in vain, by anyone and without a token in time between them, after which another draft is
-tried if there is one."""
 LONGEST_OVERDUE_S = 0.5
 """After a wait in vain: how long its tokens may still be missing when there is another draft."""
 REASONS_TO_REST = ("", PoolUnavailable.reason, InternalFailure.reason)
@@ -63,7 +60,7 @@ class DraftSession:
         """`placement`: the drafts that fit. `span`: the generation's. `end_later` takes the orderly
         end of a stream that was left. `deadline`: until when the session may last, in seconds of
         time.perf_counter. `clock` gives those that its pauses go by."""
-        self._placement = placement
+        self._seat = DraftSeat(placement, clock=clock)
         self._open_message = open_message
         self._deadline = deadline
         self._end_later = end_later
@@ -72,11 +69,6 @@ class DraftSession:
         self._intake = intake
         self._span = span
         self._stream: DraftStream | None = None
-        self._replica: Replica | None = None
-        self._left: Replica | None = None
-        self._last: Replica | None = None
-        self._replica_id = ""
-        self._trusted = True
         self._asked = AskedRounds()
         self._number = 0
         self._kept_length = 0
@@ -84,26 +76,25 @@ class DraftSession:
         self._together_until = self._draft_until = self._furthest = 0
         self._replays_in_a_row = 0
         self._bell = Bell()
-        self._backoff = Backoff(clock)
         self._opened_at = 0.0
         self.replays = 0
-        self.moves = 0
-        """Times that another draft took the place of one that failed or was left."""
         self.failed_numerically = 0
         """Times that a draft's model gave no numbers."""
 
     @property
     def ready(self) -> bool:
         """There is a draft that may be asked."""
-        replica = self._replica
-        if replica is not None and self._placement.holds(replica):
-            return True
-        return self._next() is not None
+        return self._seat.ready
+
+    @property
+    def moves(self) -> int:
+        """Times that another draft took the place of one that failed or was left."""
+        return self._seat.moves
 
     @property
     def context_length(self) -> int:
         """Most ids of one sequence at the draft that is asked next; 0: there is none."""
-        replica = self._replica or self._next()
+        replica = self._seat.replica or self._seat.next()
         return replica.model.context_length if replica is not None else 0
 
     @property
@@ -120,7 +111,7 @@ class DraftSession:
         self._furthest = max(self._furthest, self._draft_until)
         if self._stream is not None and self._silent:
             self._fail(rest=True)
-        elif self._replica is not None and self._is_to_be_left(self._replica):
+        elif self._seat.is_to_be_left:
             self._leave()
         if self._stream is None:
             self._open_stream()
@@ -137,43 +128,28 @@ class DraftSession:
 
     def missed(self) -> None:
         """It was waited for as long as may be, and nothing came."""
-        replica = self._replica
-        if replica is not None and replica.missed() >= MOST_MISSED and self._has_another:
+        if self._seat.missed():
             self._fail(rest=True)
 
     async def close(self) -> None:
         """Half-closes, so that the draft frees the state at once."""
         stream, self._stream = self._stream, None
         self._asked.clear()
-        self._let_go()
+        self._seat.leave()
         if stream is not None:
             await stream.close()
-
-    def _next(self) -> Replica | None:
-        """The draft to open a stream to; None: nobody, for now."""
-        replica = self._placement.best(besides=self._left)
-        return replica if replica is not self._left or self._backoff.over else None
 
     @property
     def _silent(self) -> bool:
         """It says nothing any more: sooner where there is another to go to."""
         if self._asked.gone_quiet:
             return True
-        return self._asked.overdue_s > LONGEST_OVERDUE_S and self._has_another
-
-    @property
-    def _has_another(self) -> bool:
-        other = self._placement.best(besides=self._replica)
-        return other is not None and other is not self._replica
-
-    def _is_to_be_left(self, replica: Replica) -> bool:
-        """It is about to end, fits no longer, or is not believed any more."""
-        return not self._placement.holds(replica) or replica.honesty.trusted != self._trusted
+        return self._asked.overdue_s > LONGEST_OVERDUE_S and self._seat.has_another
 
     def _ask(self) -> None:
-        if self._stream is None or self._replica is None:
+        if self._stream is None or self._seat.replica is None:
             return
-        length, pace = len(self._prefix), self._replica.pace
+        length, pace = len(self._prefix), self._seat.replica.pace
         base_length = min(self._kept_length, length - 1)
         missing = max(1, self._together_until - length - self._tree.depth)
         self._number += 1
@@ -202,17 +178,12 @@ class DraftSession:
         )
 
     def _open_stream(self) -> None:
-        replica = self._next()
-        if replica is None or not replica.openings.take_now():
+        moves = self._seat.moves
+        replica = self._seat.take()
+        if replica is None:
             return
-        if replica is not self._last:
-            self.moves += self._last is not None
+        if self._seat.moves > moves:
             self._asked.overdue = False
-            self._backoff.succeeded()
-        replica.enter()
-        self._replica = self._last = replica
-        self._replica_id = replica.model.replica_id
-        self._trusted = replica.honesty.trusted
         self._opened_at = time.perf_counter()
         self._kept_length = self._replays_in_a_row = 0
         left_s = None if self._deadline is None else max(0.0, self._deadline - self._opened_at)
@@ -245,8 +216,8 @@ class DraftSession:
             self._asked.end(asked.number)
 
     def _propose(self, asked: AskedRound, proposal: draft_pb2.Proposal) -> None:
-        replica = self._replica
-        if replica is None or proposal.handle.replica_id != self._replica_id:
+        replica = self._seat.replica
+        if replica is None or proposal.handle.replica_id != self._seat.replica_id:
             # A process that took the place of the paired one is not used before it is paired too.
             raise DraftGoneError
         if len(proposal.tokens) > MAX_NODES:
@@ -278,10 +249,7 @@ class DraftSession:
         if self._tree.depth > depth:
             # Tokens of use tell of a sound draft; answers without them may go on for ever.
             self._replays_in_a_row = 0
-            self._backoff.succeeded()
-            replica.breaker.succeeded()
-            if not overdue:
-                replica.in_time()
+            self._seat.served(in_time=not overdue)
         self._bell.ring()
 
     def _replay(self, asked: AskedRound, *, kept_length: int) -> None:
@@ -302,8 +270,8 @@ class DraftSession:
         remote = remote_error(error) if isinstance(error, aio.AioRpcError) else None
         if remote is not None and remote.reason == NumericalFailure.reason:
             self.failed_numerically += 1
-            address = self._replica.address if self._replica is not None else ""
-            log.warning("a draft's model gives no numbers", address=address)
+            replica = self._seat.replica
+            log.warning("a draft's model gives no numbers", address=replica and replica.address)
         # What the draft refuses this generation says nothing of others.
         broke = remote is not None and remote.reason in REASONS_TO_REST
         self._fail(rest=broke or isinstance(error, (UnlawfulDraftError, *CLOSED_CALL_ERRORS)))
@@ -313,31 +281,22 @@ class DraftSession:
 
         `rest`: others keep away from it too.
         """
-        self._left = replica = self._replica
         if self._stream is not None:
             self._stream.abandon()
+        self._seat.fail(rest=rest)
         self._drop_stream()
-        self._backoff.failed()
-        if replica is not None:
-            replica.failed(rest=rest)
         self._bell.ring()
 
     def _leave(self) -> None:
         """Goes away from a draft that is well as far as is known."""
-        if self._stream is not None and self._replica is not None:
+        if self._stream is not None:
             self._end_later(self._stream.close())
-            if self._replica.honesty.trusted != self._trusted:
-                self._tree.clear()
-        self._left = None
+        if not self._seat.believed:
+            self._tree.clear()
+        self._seat.leave()
         self._drop_stream()
 
     def _drop_stream(self) -> None:
         self._stream = None
-        self._let_go()
         self._asked.clear()
         self._tree.cut_off()
-
-    def _let_go(self) -> None:
-        if self._replica is not None:
-            self._replica.leave()
-            self._replica = None
