@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -29,6 +30,7 @@ pytestmark = needs_openssl
 COORDINATOR = "coordinator.outrider"
 PROMPT = "the password of the safe is swordfish-4711"
 REFUSED_WITHIN_S = 5.0
+TAKEN_UP_S = 4.0
 
 
 @dataclass
@@ -175,6 +177,74 @@ def test_keys_and_certificates_are_replaced_without_a_restart(deployed: Deployed
     time.sleep(1.5)
     assert generate(deployed, newer).returncode == 0
     deployed.keys_file.write_text(f"{key_line('team-a', deployed.key)}\n{lines[0]}\n")
+    while generate(deployed, deployed.key).returncode:
+        assert time.monotonic() < deadline
+
+
+def test_the_authority_is_replaced_while_generations_run(deployed: Deployed) -> None:
+    """The three steps of docs/security.md, without a restart and without a failed request."""
+    inner, newer = deployed.folder / "inner", Authority(deployed.folder / "newer", "newer")
+    [before] = keep(inner, deployed.folder / "before", "coordinator")
+    failed: list[str] = []
+    over = threading.Event()
+
+    def keep_asking() -> None:
+        while not over.is_set():
+            done = generate(deployed, deployed.key)
+            if done.returncode:
+                failed.append(done.stderr)
+
+    asking = threading.Thread(target=keep_asking)
+    asking.start()
+    replace(inner / "ca.pem", (inner / "ca.pem").read_text() + newer.certificate.read_text())
+    time.sleep(TAKEN_UP_S)
+    names = {"target": LOCAL, "draft": LOCAL, "coordinator": f"{LOCAL},DNS:{COORDINATOR}"}
+    for role, alternatives in names.items():
+        files = newer.issue(role, alternatives=alternatives)
+        for path in (files.key, files.certificate):
+            assert path is not None
+            replace(inner / path.name, path.read_text())
+    time.sleep(TAKEN_UP_S)
+    replace(inner / "ca.pem", newer.certificate.read_text())
+    time.sleep(TAKEN_UP_S)
+    over.set()
+    asking.join()
+    assert failed == []
+    done = generate(deployed, deployed.key)
+    assert done.returncode == 0, done.stderr
+    target = deployed.services[0]
+    assert not opens(target.address, TlsFiles(before.certificate, before.key, inner / "ca.pem"))
+    now = TlsFiles(inner / "coordinator.pem", inner / "coordinator.key", inner / "ca.pem")
+    assert opens(target.address, now)
+
+
+def keep(folder: Path, into: Path, *names: str) -> list[TlsFiles]:
+    """Copies of certificates and keys as they are."""
+    into.mkdir()
+    kept = []
+    for name in names:
+        pair = [Path(shutil.copy(folder / f"{name}{end}", into)) for end in (".pem", ".key")]
+        kept.append(TlsFiles(*pair))
+    return kept
+
+
+def replace(path: Path, content: str) -> None:
+    """At once, as volumes do."""
+    fresh = path.with_suffix(".new")
+    fresh.write_text(content)
+    fresh.rename(path)
+
+
+def opens(address: str, files: TlsFiles) -> bool:
+    """Whether health is answered to who shows these."""
+    credentials = files.channel_credentials()
+    assert credentials is not None
+    with grpc.secure_channel(address, credentials) as channel:
+        try:
+            health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=10)
+        except grpc.RpcError:
+            return False
+        return True
 
 
 def test_logs_hold_no_secret_and_no_text(deployed: Deployed) -> None:
@@ -184,6 +254,7 @@ def test_logs_hold_no_secret_and_no_text(deployed: Deployed) -> None:
     secrets |= {line for line in deployed.keys_file.read_text().split("\n") if line}
     secrets |= {line.partition(":")[2] for line in deployed.keys_file.read_text().split()}
     for path in deployed.folder.rglob("*.key"):
+        assert "PRIVATE KEY" in path.read_text()
         secrets |= set(path.read_text().split("\n")[1:-2])
     text = re.search(r'"text": "(.{8})', answer.stdout)
     if text:
