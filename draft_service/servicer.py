@@ -30,6 +30,8 @@ class DraftServicer(draft_pb2_grpc.DraftServiceServicer):
     ) -> AsyncIterator[draft_pb2.DraftResponse]:
         """One generation's stream."""
         with self._slot.stream() as runtime:
+            # The stream is taken up: its caller may open the next.
+            await context.send_initial_metadata(())
             first = await first_message(request_iterator)
             if not first.HasField("open"):
                 raise InvalidRequest("open", "the first message of the stream")

@@ -39,6 +39,8 @@ class TargetServicer(target_pb2_grpc.TargetServiceServicer):
     ) -> AsyncIterator[target_pb2.VerifyResponse]:
         """One generation's stream."""
         with self._slot.stream() as runtime:
+            # The stream is taken up: its caller may open the next.
+            await context.send_initial_metadata(())
             first = await first_message(request_iterator)
             if not first.HasField("open"):
                 raise InvalidRequest("open", "the first message of the stream")
