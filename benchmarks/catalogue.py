@@ -14,11 +14,13 @@ from benchmarks import (
     embedded,
     embedded_auto,
     engine_process,
+    failover,
     greedy,
     guard,
     hop,
     kv_bookkeeping,
     limits,
+    overload,
     prefix_reuse,
     round_at_context,
     sampling,
@@ -35,6 +37,8 @@ ENGINE = "engine"
 """Names all benchmarks of the engine."""
 SPECULATION = "speculation"
 """Names all benchmarks of when and how far to speculate."""
+TROUBLE = "trouble"
+"""Names all benchmarks of failures and of too much to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,10 @@ SPECULATION_ROWS = (
         draft_ahead.measure_embedded,
     ),
     Benchmark("coupled_acceptance", "Acceptance of COUPLED", 150, coupled_acceptance.measure),
+)
+TROUBLE_ROWS = (
+    Benchmark("failover", "Streams whose workers are in trouble", 900, failover.measure),
+    Benchmark("overload", "Ten times too many requests", 70, overload.measure),
 )
 PARTS = (
     Benchmark(
@@ -157,18 +165,22 @@ PARTS = (
     Benchmark("sampling_share", "Sampling", 25, sampling.measure, {"kinds": ("plain",)}),
 )
 
-GROUPS: Mapping[str, tuple[Benchmark, ...]] = {ENGINE: ENGINE_ROWS, SPECULATION: SPECULATION_ROWS}
+GROUPS: Mapping[str, tuple[Benchmark, ...]] = {
+    ENGINE: ENGINE_ROWS,
+    SPECULATION: SPECULATION_ROWS,
+    TROUBLE: TROUBLE_ROWS,
+}
 
 
 def known_names() -> Sequence[str]:
     """Whatever `find` knows."""
-    every = (*PAIR, *ENGINE_ROWS, *SPECULATION_ROWS, *PARTS)
+    every = (*PAIR, *ENGINE_ROWS, *SPECULATION_ROWS, *TROUBLE_ROWS, *PARTS)
     return [*GROUPS, *(one.name for one in every)]
 
 
 def find(names: Sequence[str]) -> list[Benchmark]:
-    """The benchmarks of these names, all where there are none. Raises ValueError."""
-    every = (*PAIR, *ENGINE_ROWS, *SPECULATION_ROWS, *PARTS)
+    """The benchmarks of these names; where there are none, all of speed. Raises ValueError."""
+    every = (*PAIR, *ENGINE_ROWS, *SPECULATION_ROWS, *TROUBLE_ROWS, *PARTS)
     by_name = {**{one.name: (one,) for one in every}, **GROUPS}
     unknown = sorted(set(names) - set(by_name))
     if unknown:

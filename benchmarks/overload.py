@@ -95,8 +95,8 @@ def measure() -> Iterator[Row]:
         ratio=loaded.goodput / peak,
         against=f"the peak, {before.goodput:.0f} and {after.goodput:.0f} tokens/s",
         bar="at least 0.9",
-        note=f"{asked} requests at {OVERLOAD} times the peak's rate, {len(loaded.served_s)} served, "
-        f"{len(loaded.malformed)} that ended in any other way than they should; {NOTE}",
+        note=f"{asked} requests at {OVERLOAD} times the peak's rate: {len(loaded.served_s)} "
+        f"served, {len(loaded.refused_s)} refused, {len(loaded.malformed)} ended otherwise; {NOTE}",
     )
     yield Row(
         "overload_refusal_p99",
@@ -104,8 +104,8 @@ def measure() -> Iterator[Row]:
         "ms",
         len(loaded.refused_s),
         bar="",
-        note=f"p50 {_percentile(loaded.refused_s, 0.5) * 1000:.1f} ms; each with RESOURCE_EXHAUSTED "
-        f"and RetryInfo; {NOTE}",
+        note=f"p50 {_percentile(loaded.refused_s, 0.5) * 1000:.1f} ms; each one "
+        f"RESOURCE_EXHAUSTED with RetryInfo; {NOTE}",
     )
     yield Row(
         "overload_admitted_p99",

@@ -39,6 +39,7 @@ TABLES: dict[str, Sequence[str]] = {
     "guard_greedy": (r"guard_greedy_.*",),
     "guard_grid": (r"guard_grid_.*",),
     "gpu": (r"gpu_.*",),
+    "trouble": (r"failover_calm", r"failover_draft_.*", r"failover_target_.*", r"overload_.*"),
 }
 """Patterns of the names of the rows, in the order of the table."""
 

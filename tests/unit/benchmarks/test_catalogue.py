@@ -6,12 +6,20 @@ from inspect import signature
 
 import pytest
 
-from benchmarks.catalogue import ENGINE_ROWS, PAIR, PARTS, SPECULATION_ROWS, find, known_names
+from benchmarks.catalogue import (
+    ENGINE_ROWS,
+    PAIR,
+    PARTS,
+    SPECULATION_ROWS,
+    TROUBLE_ROWS,
+    find,
+    known_names,
+)
 
 ONE_HOUR_S = 60 * 60
 
 
-def test_all_is_measured_when_nothing_is_named() -> None:
+def test_all_of_speed_is_measured_when_nothing_is_named() -> None:
     assert find([]) == [*PAIR, *ENGINE_ROWS, *SPECULATION_ROWS]
 
 
@@ -25,6 +33,10 @@ def test_the_engine_is_a_name_for_all_its_rows() -> None:
 
 def test_so_is_speculation() -> None:
     assert find(["speculation"]) == list(SPECULATION_ROWS)
+
+
+def test_so_is_trouble() -> None:
+    assert find(["trouble"]) == list(TROUBLE_ROWS)
 
 
 def test_a_single_row_is_measured_alone() -> None:
@@ -44,7 +56,9 @@ def test_an_unknown_name_is_refused_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    "one", [*PAIR, *ENGINE_ROWS, *SPECULATION_ROWS, *PARTS], ids=lambda one: one.name
+    "one",
+    [*PAIR, *ENGINE_ROWS, *SPECULATION_ROWS, *TROUBLE_ROWS, *PARTS],
+    ids=lambda one: one.name,
 )
 def test_each_takes_its_options(one: object) -> None:
     (known,) = find([getattr(one, "name", "")])
