@@ -49,10 +49,7 @@ class Channels:
         if credentials is None:
             return aio.insecure_channel(address, options=options)
         if server_name:
-            options += [
-                ("grpc.ssl_target_name_override", server_name),
-                ("grpc.default_authority", server_name),
-            ]
+            options.append(("grpc.default_authority", server_name))
         return aio.secure_channel(address, credentials, options=options)
 
 
