@@ -181,6 +181,7 @@ def test_keys_and_certificates_are_replaced_without_a_restart(deployed: Deployed
         assert time.monotonic() < deadline
 
 
+@pytest.mark.slow
 def test_the_authority_is_replaced_while_generations_run(deployed: Deployed) -> None:
     """The three steps of docs/security.md, without a restart and without a failed request."""
     inner, newer = deployed.folder / "inner", Authority(deployed.folder / "newer", "newer")
