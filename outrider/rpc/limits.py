@@ -25,6 +25,9 @@ ChannelOptions = list[tuple[str, int | str]]
 _KEEPALIVE: ChannelOptions = [
     ("grpc.keepalive_time_ms", KEEPALIVE_INTERVAL_MS),
     ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
+    # gRPC sends pings of its own, to measure the connection. While one is out none of ours is sent,
+    # and it would be waited for a minute.
+    ("grpc.http2.ping_timeout_ms", KEEPALIVE_TIMEOUT_MS),
     ("grpc.keepalive_permit_without_calls", 1),
     # A long forward sends nothing for minutes; the pings go on.
     ("grpc.http2.max_pings_without_data", 0),
