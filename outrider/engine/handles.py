@@ -32,7 +32,11 @@ def new_handle_id() -> str:
 
 
 class HandleTable:
-    """All KV states of one worker. Touched on the model thread only."""
+    """All KV states of one worker. Touched on the model thread only.
+
+    First come, first served: callers have no shares. They are coordinators of one operator, mostly
+    under one name, and it is they who know whose turn it is among their clients.
+    """
 
     def __init__(
         self,

@@ -64,8 +64,8 @@ async def draft_in_a_process() -> Server:
     return await start_worker_process(draft_kind(CandidateCut()), slow_model)
 
 
-TARGETS = [target_on_a_thread, target_in_a_process]
-DRAFTS = [draft_on_a_thread, draft_in_a_process]
+TARGETS = [target_on_a_thread, pytest.param(target_in_a_process, marks=pytest.mark.slow)]
+DRAFTS = [draft_on_a_thread, pytest.param(draft_in_a_process, marks=pytest.mark.slow)]
 opened_verify = partial(open_verify, sampling=SAMPLED, prompt_length=len(PROMPT))
 opened_draft = partial(open_draft, derived_seed=7, prompt_length=len(PROMPT))
 
@@ -112,7 +112,7 @@ async def test_a_target_at_work_in_a_long_forward(start: Start) -> None:
         assert_steady(await signs_before_an_answer(stream), number=7)
 
 
-@pytest.mark.parametrize("start", TARGETS)
+@pytest.mark.parametrize("start", [target_on_a_thread, target_in_a_process])
 async def test_a_target_that_cannot_open_yet(start: Start) -> None:
     """The model thread is in the forward of another, and then in the forward of both."""
     async with serving(start()) as (_, channel):
