@@ -111,7 +111,7 @@ def speculation(one: Watched) -> generation_pb2.SpeculationStats:
 
 async def test_every_fault_once(tmp_path: Path) -> None:
     async with tiny_fleet(tmp_path) as fleet:
-        await troubled(fleet, 32, tokens=96, rounds=1, seed=1)
+        await troubled(fleet, 24, tokens=64, rounds=1, seed=1)
 
 
 @pytest.mark.slow
