@@ -182,6 +182,16 @@ def _wrong_number(chance: Random, messages: list[Message]) -> None:
         setattr(content, chosen.name, chance.choice((near, *HUGE)))
 
 
+def _unknown_id(chance: Random, messages: list[Message]) -> None:
+    """A token that there is not, in a round or in the draft tokens of one."""
+    rounds = [message.round for message in messages if message.HasField("round")]
+    if rounds:
+        one = chance.choice(rounds)
+        one.committed_token_ids[-1] = chance.choice((VOCABULARY_SIZE, *HUGE[2:]))
+        for token in getattr(one, "draft_tokens", ())[:1]:
+            token.token_id = chance.choice((VOCABULARY_SIZE, *HUGE[2:]))
+
+
 def _many(chance: Random, messages: list[Message]) -> None:
     """Counts without measure: draft tokens, candidates, stop ids, biased ids."""
     if not messages:
@@ -237,6 +247,7 @@ SESSION_FAULTS: Sequence[Callable[[Random, list[Message]], None]] = (
     _stale,
     _wrong_number,
     _wrong_number,
+    _unknown_id,
     _many,
     _absurd_sampling,
 )

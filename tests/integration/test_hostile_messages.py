@@ -18,12 +18,18 @@ import pytest
 from grpc import StatusCode, aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from outrider.engine.handles import HandleTable
 from outrider.rpc.channel import open_channel
 from outrider.testing.cluster import Cluster, WorkerPlan, running_cluster, token_request
 from outrider.testing.tiny_models import tiny_model
 from outrider.v1 import common_pb2, draft_pb2, generation_pb2, model_pb2, target_pb2
 from outrider.worker.server import WorkerServer
-from tests.integration.hostile_messages import CONTEXT_LENGTH, VOCABULARY_SIZE, Mischief
+from tests.integration.hostile_messages import (
+    CONTEXT_LENGTH,
+    SCOPES,
+    VOCABULARY_SIZE,
+    Mischief,
+)
 
 VERIFY = "/outrider.v1.TargetService/Verify"
 DRAFT = "/outrider.v1.DraftService/Draft"
@@ -149,6 +155,22 @@ async def _tend(cluster: Cluster, expected: list[list[int]], over: asyncio.Event
     return count
 
 
+async def _leak(server: WorkerServer, mischief: Mischief) -> None:
+    """Tells the hostile callers which states honest ones have: their scope is another one."""
+    replica_id = server.runtime.description.replica_id
+    while True:
+        names = await server.runtime.on_model_thread(_pinned_by_others)
+        mischief.handles += [
+            common_pb2.KvHandle(replica_id=replica_id, handle_id=name) for name in names
+        ]
+        await asyncio.sleep(0.02)
+
+
+def _pinned_by_others(handles: HandleTable) -> list[str]:
+    states = handles._states.items()
+    return [name for name, state in states if state.pinned and state.scope not in SCOPES]
+
+
 async def _settled(server: WorkerServer, holds: Callable[[], bool]) -> None:
     """The worker is healthy and has let go of everything."""
     async with open_channel(server.rpc.address) as channel:
@@ -191,7 +213,14 @@ async def test_hostile_callers_disturb_nobody(messages: int) -> None:
                     Attack(channel, path, Mischief(Random(half + 2 * place)), messages // 2)
                     for place, (channel, path) in enumerate(((target, VERIFY), (draft, DRAFT)))
                 ]
+                leaks = [
+                    asyncio.create_task(_leak(server, attack.mischief))
+                    for server, attack in zip((cluster.target, cluster.draft), attacks, strict=True)
+                ]
                 await asyncio.gather(*(attack.run() for attack in attacks))
+                for leak in leaks:
+                    leak.cancel()
+                await asyncio.gather(*leaks, return_exceptions=True)
             over.set()
             assert await tending > 0
             for attack in attacks:
