@@ -227,7 +227,7 @@ async def test_hostile_callers_disturb_nobody(messages: int) -> None:
                 print(attack)
                 assert not attack.details, attack.details[:5]
                 # They got through to the model, and were refused in more than one way.
-                assert attack.answers["verdict"] + attack.answers["proposal"] > messages / 20
+                assert attack.answers["verdict"] + attack.answers["proposal"] > messages / 50
                 assert attack.ends[StatusCode.INVALID_ARGUMENT] > messages / 50
             grown = _resident_bytes() - resident
             resident = _resident_bytes()
