@@ -1,6 +1,6 @@
 """Workers that die, freeze, vanish, slow down or break off while 500 + 500 answers are streamed.
 
-Real processes, two targets and two drafts. No answer fails, and each is what it would have been
+Real processes, two targets. No answer fails, and each is what it would have been
 (FAULTS B4, G11, I1, I2).
 """
 
@@ -40,16 +40,18 @@ def alone(request: generation_pb2.GenerateRequest) -> generation_pb2.GenerateReq
     return plain
 
 
-async def troubled(fleet: Fleet, count: int, *, tokens: int, rounds: int, seed: int) -> None:
-    """Asks over and over until each fault has come to each pool `rounds` times, and each request
-    was answered."""
+async def troubled(fleet: Fleet, count: int, *, tokens: int, rounds: int, longest_s: float) -> None:
+    """Asks over and over until each fault has come to each pool `rounds` times.
+
+    `longest_s`: of one fault; a silent target is left after three seconds.
+    """
     asked = requests(count, tokens=tokens)
     ties = NearTies()
     async with watching(fleet.addresses[0]) as ask:
         calm = await ask_all(ask, [alone(request) for request in asked], at_once=AT_ONCE)
         assert not [one.error for one in calm if one.error]
         makers = [
-            Troublemaker(fleet, pool, random.Random(seed + place))
+            Troublemaker(fleet, pool, random.Random(place), longest_s=longest_s)
             for place, pool in enumerate((fleet.targets, fleet.drafts))
         ]
 
@@ -70,7 +72,6 @@ async def troubled(fleet: Fleet, count: int, *, tokens: int, rounds: int, seed: 
         await asyncio.gather(trouble)
     report(makers, answered)
     assert sum(speculation(one).target_moves for one in answered) > 0
-    assert sum(speculation(one).draft_moves for one in answered) > 0
 
 
 def judge(
@@ -110,12 +111,12 @@ def speculation(one: Watched) -> generation_pb2.SpeculationStats:
 
 
 async def test_every_fault_once(tmp_path: Path) -> None:
-    async with tiny_fleet(tmp_path) as fleet:
-        await troubled(fleet, 24, tokens=64, rounds=1, seed=1)
+    async with tiny_fleet(tmp_path, drafts=1) as fleet:
+        await troubled(fleet, 24, tokens=64, rounds=1, longest_s=1.0)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 async def test_a_thousand_answers(tmp_path: Path) -> None:
     async with tiny_fleet(tmp_path) as fleet:
-        await troubled(fleet, 1000, tokens=96, rounds=6, seed=2)
+        await troubled(fleet, 1000, tokens=96, rounds=6, longest_s=6.0)
