@@ -157,9 +157,9 @@ def test_a_full_server_is_left_for_one_with_room() -> None:
 def test_a_wrong_request_is_sent_once() -> None:
     wrong = Act(1, error=InvalidRequest("text", "better"))
     heard = Heard()
-    with playing([wrong], [Act()]) as (first, second):
-        with pytest.raises(RequestError, match="INVALID_ARGUMENT"):
-            ask([first.address, second.address], heard=heard)
+    refused = pytest.raises(RequestError, match="INVALID_ARGUMENT")
+    with playing([wrong], [Act()]) as (first, second), refused:
+        ask([first.address, second.address], heard=heard)
     assert (heard.text, heard.retries) == (WORDS[0], [])
     assert not second.requests
 
@@ -183,9 +183,9 @@ def test_the_deadline_is_for_all_attempts_together() -> None:
 
 
 def test_a_server_that_hangs_is_left_at_the_deadline() -> None:
-    with playing([Act(1, pause_s=1.0)]) as (server,):
-        with pytest.raises(RequestError, match="DEADLINE_EXCEEDED"):
-            ask([server.address], timeout_s=0.3)
+    late = pytest.raises(RequestError, match="DEADLINE_EXCEEDED")
+    with playing([Act(1, pause_s=1.0)]) as (server,), late:
+        ask([server.address], timeout_s=0.3)
 
 
 def test_nobody_there_is_said_at_once_and_a_server_that_comes_is_found() -> None:
