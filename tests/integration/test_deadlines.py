@@ -21,6 +21,9 @@ from tests.integration.undisturbed import table
 STEP_S = 0.005
 DEADLINE_S = 0.3
 RELEASE_S = 5.0
+AT_ONCE = 16
+MANY = 62
+"""With the first ones more than a thousand go away."""
 SAMPLING = common_pb2.SamplingParams(temperature=0.0, ignore_eos=True)
 ALONE = generation_pb2.SpeculationParams(mode=generation_pb2.SPECULATION_MODE_OFF)
 DRAFTED = generation_pb2.SpeculationParams(draft_length=3)
@@ -114,8 +117,8 @@ async def test_clients_that_go_away_leave_no_task_and_no_handle() -> None:
             await all_is_free(cluster, target, draft)
             return len(asyncio.all_tasks())
 
-        await asyncio.gather(*(come_and_go(number) for number in range(16)))
+        await asyncio.gather(*(come_and_go(number) for number in range(AT_ONCE)))
         before = await settled()
-        for _ in range(10):
-            await asyncio.gather(*(come_and_go(number) for number in range(16)))
+        for _ in range(MANY):
+            await asyncio.gather(*(come_and_go(number) for number in range(AT_ONCE)))
         assert await settled() <= before
