@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass
 from typing import Any
 
 import grpc
 from grpc import aio
 
-CLOSED_CALL_ERRORS = (aio.UsageError, asyncio.InvalidStateError)
+CLOSED_CALL_ERRORS = (aio.UsageError, aio.InternalError, asyncio.InvalidStateError)
 """What grpc.aio raises on a write to, or a read from, a call that is already over."""
+
+CLOCKS_APART_S = 0.05
+"""A call may end that much before its time is up by another clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +23,14 @@ class Peer:
 
     channel: aio.Channel
     replica_id: str
+
+
+def out_of_time(deadline: float | None) -> bool:
+    """What fails now fails because its caller's time is up.
+
+    `deadline`: in seconds of time.perf_counter; None: there is none.
+    """
+    return deadline is not None and time.perf_counter() >= deadline - CLOCKS_APART_S
 
 
 async def error_of(call: aio.StreamStreamCall[Any, Any]) -> aio.AioRpcError | None:

@@ -14,14 +14,14 @@ tried if there is one."""
 
 
 class DraftSeat:
-    """At most one draft at a time. One that failed is tried again after a pause, longer each time;
-    another one at once."""
+    """At most one draft at a time. Where one fails another is tried at once; those that failed, with
+    no token of use since, are tried again after a pause, longer each time."""
 
     def __init__(self, placement: Placement, *, clock: Callable[[], float]) -> None:
         """`placement`: the drafts that fit. `clock` gives the seconds that pauses go by."""
         self._placement = placement
         self._backoff = Backoff(clock)
-        self._failed: Replica | None = None
+        self._failed: set[Replica] = set()
         self._last: Replica | None = None
         self.replica: Replica | None = None
         """Where the generation is."""
@@ -42,7 +42,7 @@ class DraftSeat:
     def next(self) -> Replica | None:
         """The draft to go to; None: nowhere, for now."""
         replica = self._placement.best(besides=self._failed)
-        return replica if replica is not self._failed or self._backoff.over else None
+        return replica if replica not in self._failed or self._backoff.over else None
 
     def take(self) -> Replica | None:
         """Goes to the next draft, with the right to open one stream there; None: nowhere."""
@@ -51,7 +51,6 @@ class DraftSeat:
             return None
         if replica is not self._last:
             self.moves += self._last is not None
-            self._backoff.succeeded()
         replica.enter()
         self.replica = self._last = replica
         self.replica_id = replica.model.replica_id
@@ -61,8 +60,9 @@ class DraftSeat:
     @property
     def has_another(self) -> bool:
         """There is another draft to go to."""
-        other = self._placement.best(besides=self.replica)
-        return other is not None and other is not self.replica
+        besides = self._failed if self.replica is None else {*self._failed, self.replica}
+        other = self._placement.best(besides=besides)
+        return other is not None and other not in besides
 
     @property
     def is_to_be_left(self) -> bool:
@@ -85,6 +85,7 @@ class DraftSeat:
     def served(self, *, in_time: bool) -> None:
         """Tokens of use came. `in_time`: nobody had waited for them in vain."""
         self._backoff.succeeded()
+        self._failed.clear()
         if self.replica is not None:
             self.replica.breaker.succeeded()
             if in_time:
@@ -92,15 +93,15 @@ class DraftSeat:
 
     def fail(self, *, rest: bool) -> None:
         """Its draft failed. `rest`: other generations keep away from it too."""
-        self._failed = replica = self.replica
+        replica = self.replica
         self._backoff.failed()
         if replica is not None:
             self.leave()
-            self._failed = replica
+            self._failed.add(replica)
             replica.failed(rest=rest)
 
     def leave(self) -> None:
         """Is with no draft any more."""
         if self.replica is not None:
             self.replica.leave()
-        self.replica = self._failed = None
+        self.replica = None

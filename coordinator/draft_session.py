@@ -11,7 +11,7 @@ from grpc import aio
 from opentelemetry.trace import Span
 
 from coordinator.bell import Bell
-from coordinator.calls import CLOSED_CALL_ERRORS
+from coordinator.calls import CLOSED_CALL_ERRORS, out_of_time
 from coordinator.draft_intake import DraftIntake
 from coordinator.draft_plan import DraftPlan
 from coordinator.draft_rounds import AskedRound, AskedRounds
@@ -274,7 +274,10 @@ class DraftSession:
             log.warning("a draft's model gives no numbers", address=replica and replica.address)
         # What the draft refuses this generation says nothing of others.
         broke = remote is not None and remote.reason in REASONS_TO_REST
-        self._fail(rest=broke or isinstance(error, (UnlawfulDraftError, *CLOSED_CALL_ERRORS)))
+        if out_of_time(self._deadline):
+            self._leave()
+        else:
+            self._fail(rest=broke or isinstance(error, (UnlawfulDraftError, *CLOSED_CALL_ERRORS)))
 
     def _fail(self, *, rest: bool) -> None:
         """Gives the draft up; the next attempt there waits, longer each time.
@@ -285,7 +288,6 @@ class DraftSession:
             self._stream.abandon()
         self._seat.fail(rest=rest)
         self._drop_stream()
-        self._bell.ring()
 
     def _leave(self) -> None:
         """Goes away from a draft that is well as far as is known."""
@@ -300,3 +302,4 @@ class DraftSession:
         self._stream = None
         self._asked.clear()
         self._tree.cut_off()
+        self._bell.ring()

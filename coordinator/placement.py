@@ -9,7 +9,7 @@ that comes or goes moves its own share only. The load is bounded (Mirrokni, Thor
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -41,25 +41,32 @@ def choose(key: bytes, replicas: Sequence[Replica]) -> Replica | None:
 class Placement:
     """The replicas that may serve one generation."""
 
-    def __init__(self, key: bytes, candidates: Callable[[], Sequence[Replica]]) -> None:
-        """`candidates`: those that are well and fit, at this moment."""
+    def __init__(
+        self,
+        key: bytes,
+        replicas: Callable[[], Sequence[Replica]],
+        *,
+        fits: Callable[[Replica], bool],
+    ) -> None:
+        """`replicas`: all there are at this moment. `fits`: is well, and can serve it."""
         self._key = key
-        self._candidates = candidates
+        self._replicas = replicas
+        self._fits = fits
 
-    def best(self, *, besides: Replica | None = None) -> Replica | None:
-        """Where to go now; None: nowhere. `besides` is taken only where there is no other."""
-        admitted = [replica for replica in self._candidates() if replica.breaker.admits]
-        others = [replica for replica in admitted if replica is not besides]
+    def best(self, *, besides: Collection[Replica] = ()) -> Replica | None:
+        """Where to go now; None: nowhere. Those in `besides` only where there is no other."""
+        admitted = [one for one in self._replicas() if one.breaker.admits and self._fits(one)]
+        others = [replica for replica in admitted if replica not in besides]
         return choose(self._key, others or admitted)
 
     @property
     def any(self) -> bool:
         """There are some, be they at rest after failures."""
-        return bool(self._candidates())
+        return any(map(self._fits, self._replicas()))
 
     def holds(self, replica: Replica) -> bool:
         """It may go on serving."""
-        return replica in self._candidates()
+        return self._fits(replica)
 
 
 def _rank(key: bytes, address: str) -> bytes:

@@ -100,16 +100,16 @@ class Pools:
                 and model.max_draft_length >= target.model.max_draft_length
             )
 
-        return Placement(_key(plan), lambda: list(filter(fits, self.targets.well)))
+        return Placement(_key(plan), lambda: self.targets.well, fits=fits)
 
     def place_draft(self, target: TargetModel, plan: GenerationPlan) -> Placement:
         """Where its tokens may be drafted."""
 
         def fits(replica: Replica) -> bool:
             compared = replica.known_as == replica.model.replica_id
-            return compared and replica.misfits.get(target.law) == ""
+            return replica.well and compared and replica.misfits.get(target.law) == ""
 
-        return Placement(_key(plan), lambda: list(filter(fits, self.drafts.well)))
+        return Placement(_key(plan), lambda: self.drafts.well, fits=fits)
 
     def _why_no_target(self) -> str:
         reasons = [

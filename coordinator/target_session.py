@@ -10,7 +10,7 @@ from typing import Any
 
 import structlog
 
-from coordinator.calls import CLOSED_CALL_ERRORS
+from coordinator.calls import CLOSED_CALL_ERRORS, out_of_time
 from coordinator.pairing import spoken_version
 from coordinator.placement import Placement
 from coordinator.replica import Replica
@@ -67,7 +67,7 @@ class TargetSession:
         self._end_later = end_later
         self._replica: Replica | None = None
         self._stream: TargetStream | None = None
-        self._lost: Replica | None = None
+        self._lost: set[Replica] = set()
         self._begun = False
         self._served = False
         self._losses = 0
@@ -114,6 +114,7 @@ class TargetSession:
                 await self._lose(replica, error)
             else:
                 self._losses, self._full_since, self._served = 0, 0.0, True
+                self._lost.clear()
                 replica.breaker.succeeded()
                 return verdict
 
@@ -166,7 +167,7 @@ class TargetSession:
         """That target is well, or there is no better one."""
         if self._placement.holds(replica):
             return True
-        other = self._placement.best(besides=replica)
+        other = self._placement.best(besides={replica})
         return other is None or other is replica
 
     async def _place(self) -> Replica:
@@ -185,32 +186,34 @@ class TargetSession:
     async def _lose(self, replica: Replica, error: OutriderError) -> None:
         """That target did not do it; returns when another is to be tried. Raises the error if not.
 
-        Want of room is no fault of the target's; it is left all the same where another has some.
+        Want of room is no fault of the target's: a generation that has begun waits for it, another
+        asks each target once.
         """
-        out_of_time = self._left_s is not None and self._left_s <= 0.0
         full = error.reason == FULL
         crowd = replica.generations
         if self._stream is not None:
             self._stream.abandon()
         self._leave()
-        if out_of_time:
+        if out_of_time(self._deadline):
             raise error
         replica.failed(rest=not full)
-        self._lost = replica
-        other = self._placement.best(besides=replica)
-        alone = other is None or other is replica
+        self._lost.add(replica)
+        other = self._placement.best(besides=self._lost)
+        alone = other is None or other in self._lost
         if not full:
             self._losses += 1
             patient = self._losses < MOST_LOSSES and not (alone and error.reason == FAILED)
-        else:
+        elif self._served:
             now = time.perf_counter()
             self._full_since = self._full_since or now
-            patient = now - self._full_since < self._wait_s if self._served else not alone
+            patient = now - self._full_since < self._wait_s
+        else:
+            patient = len(self._lost) < MOST_LOSSES and not alone
         if not patient:
             raise error
         log.info("target left", address=replica.address, reason=error.message)
         self.moves += 1
-        pause_s = FULL_PAUSE_S if full else min(JITTER_S * crowd, LONGEST_JITTER_S)
+        pause_s = FULL_PAUSE_S if full and alone else min(JITTER_S * crowd, LONGEST_JITTER_S)
         await asyncio.sleep(random.uniform(0.0, pause_s))
 
     @property

@@ -27,4 +27,4 @@ def standing_replica(address: str, *, replica_id: str, **model: object) -> Repli
 
 def placed_on(*replicas: Replica) -> Placement:
     """A placement among these."""
-    return Placement(b"", lambda: [replica for replica in replicas if replica.usable])
+    return Placement(b"", lambda: replicas, fits=lambda replica: replica.usable)

@@ -33,6 +33,10 @@ def key(seed: int) -> bytes:
     return placement_key(b"scope", [random.randrange(1000) for _ in range(40)])
 
 
+def anyone(_: Replica) -> bool:
+    return True
+
+
 def chosen(key: bytes, replicas: list[Replica]) -> Replica:
     replica = choose(key, replicas)
     assert replica is not None
@@ -81,7 +85,7 @@ def test_no_load_passes_the_bound(size: int, count: int, seeds: int) -> None:
 def test_one_at_rest_is_passed_over_until_it_may_be_tried() -> None:
     now = 0.0
     replicas = pool(2)
-    placement = Placement(key(1), lambda: replicas)
+    placement = Placement(key(1), lambda: replicas, fits=anyone)
     first = placement.best()
     assert first is not None
     other = next(replica for replica in replicas if replica is not first)
@@ -90,7 +94,7 @@ def test_one_at_rest_is_passed_over_until_it_may_be_tried() -> None:
     assert placement.best() is other
     now = 0.3
     assert placement.best() is first
-    assert placement.best(besides=first) is other
+    assert placement.best(besides=[first]) is other
     first.breaker.entered()
     assert placement.best() is other
     first.breaker.succeeded()
@@ -99,9 +103,10 @@ def test_one_at_rest_is_passed_over_until_it_may_be_tried() -> None:
 
 def test_the_one_to_avoid_is_taken_where_there_is_no_other() -> None:
     (only,) = pool(1)
-    placement = Placement(key(1), lambda: [only])
-    assert placement.best(besides=only) is only
+    placement = Placement(key(1), lambda: [only], fits=anyone)
+    assert placement.best(besides=[only]) is only
     only.breaker.failed()
     assert placement.best() is None
     assert placement.any
-    assert not Placement(key(1), list).any
+    assert not Placement(key(1), list, fits=anyone).any
+    assert not Placement(key(1), lambda: [only], fits=lambda _: False).any
