@@ -43,7 +43,7 @@ async def serving(model: Model, **plan: Any) -> AsyncIterator[aio.Channel]:
         yield channel
     finally:
         await channel.close()
-        await server.stop(None)
+        await server.stop(0)
 
 
 async def opened(channel: aio.Channel, **fields: Any) -> DraftStream:

@@ -35,7 +35,7 @@ async def test_the_kept_length_is_the_prompt_and_what_was_output(place: int) -> 
         drafts = [common_pb2.DraftToken(token_id=token_id) for token_id in chain]
         verdict = (await stream.ask(verify_round(1, PROMPT, drafts=drafts))).verdict
         await stream.half_close()
-    await server.stop(None)
+    await server.stop(0)
     assert list(verdict.output_token_ids) == chain[: place + 1]
     assert verdict.accepted == place + 1
     assert verdict.handle.length == len(PROMPT) + place + 1
