@@ -14,8 +14,8 @@ tried if there is one."""
 
 
 class DraftSeat:
-    """At most one draft at a time. Where one fails another is tried at once; those that failed, with
-    no token of use since, are tried again after a pause, longer each time."""
+    """At most one draft at a time. Where one fails, another is tried at once; those that failed,
+    with no token of use since, are tried again after a pause, longer each time."""
 
     def __init__(self, placement: Placement, *, clock: Callable[[], float]) -> None:
         """`placement`: the drafts that fit. `clock` gives the seconds that pauses go by."""
