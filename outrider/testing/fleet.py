@@ -14,7 +14,7 @@ from outrider.testing.fault_proxy import FaultProxy
 from outrider.testing.processes import ServiceProcess
 from outrider.v1 import generation_pb2, generation_pb2_grpc, model_pb2, model_pb2_grpc
 
-READY_TIMEOUT_S = 60.0
+READY_TIMEOUT_S = 120.0
 POLL_S = 0.1
 STOP_GRACE_S = 5.0
 

@@ -18,10 +18,10 @@ from outrider.testing.watched import Ask, Watched, ask_all, watching
 
 STREAMS = 3
 TOKENS = 300
-NOTICE_S = 2.0
+NOTICE_S = 10.0
 """For SIGTERM to be seen by a process that shares its core."""
-RELEASE_S = 30.0
-"""The limit of a silent pin."""
+RELEASE_S = 60.0
+"""Twice the limit of a silent pin."""
 
 REQUESTS = [
     tiny_request(number, tokens=TOKENS, seed=number if number % 2 else None)

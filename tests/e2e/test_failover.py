@@ -110,6 +110,7 @@ def speculation(one: Watched) -> generation_pb2.SpeculationStats:
     return one.summary.speculation
 
 
+@pytest.mark.timeout(600)
 async def test_every_fault_once(tmp_path: Path) -> None:
     async with tiny_fleet(tmp_path, drafts=1) as fleet:
         await troubled(fleet, 24, tokens=64, rounds=1, longest_s=1.0)

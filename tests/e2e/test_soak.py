@@ -206,6 +206,7 @@ def compare(process: ServiceProcess, before: Footprint) -> None:
     assert after.files <= before.files + 16
 
 
+@pytest.mark.timeout(600)
 async def test_a_minute(tmp_path: Path) -> None:
     async with tiny_fleet(tmp_path, worker={"lease_s": "5"}) as fleet:
         await soak(fleet, seconds=60.0, seed=1)
