@@ -33,6 +33,13 @@ def out_of_time(deadline: float | None) -> bool:
     return deadline is not None and time.perf_counter() >= deadline - CLOCKS_APART_S
 
 
+def ended_from_within() -> bool:
+    """A CancelledError comes from a call that was awaited, as when its channel is closed: nobody
+    asked the running task to stop."""
+    task = asyncio.current_task()
+    return task is not None and not task.cancelling()
+
+
 async def error_of(call: aio.StreamStreamCall[Any, Any]) -> aio.AioRpcError | None:
     """What ended a call that was found over; None when it is not, or ended in order."""
     if not call.done():

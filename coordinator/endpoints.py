@@ -60,8 +60,8 @@ class Endpoints:
     async def look_up(self) -> list[Endpoint]:
         """All endpoints, without repeats. A name that cannot be looked up stands for what it did
         before."""
-        for address in self._addresses:
-            self._known[address] = await self._stands_for(address)
+        found = await asyncio.gather(*map(self._stands_for, self._addresses))
+        self._known = dict(zip(self._addresses, found, strict=True))
         everything = (endpoint for address in self._addresses for endpoint in self._known[address])
         return list({endpoint.address: endpoint for endpoint in everything}.values())
 

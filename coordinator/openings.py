@@ -9,7 +9,7 @@ from typing import Any
 
 from grpc import aio
 
-from coordinator.calls import CLOSED_CALL_ERRORS
+from coordinator.calls import CLOSED_CALL_ERRORS, ended_from_within
 
 MOST_OPENINGS = 64
 """A server that gets many more at once may refuse some."""
@@ -67,8 +67,7 @@ class Openings:
         except (TimeoutError, aio.AioRpcError, *CLOSED_CALL_ERRORS):
             pass
         except asyncio.CancelledError:
-            # A call that is given up cancels whoever waits for it; so does the end of the loop.
-            if (task := asyncio.current_task()) is not None and task.cancelling():
+            if not ended_from_within():
                 raise
         finally:
             self.give_back()

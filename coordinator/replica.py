@@ -30,7 +30,7 @@ class Replica:
         self.address = endpoint.address
         self._endpoint = endpoint
         self._channels = channels
-        self._closings: set[asyncio.Task[None]] = set()
+        self._closings: dict[aio.Channel, asyncio.Task[None]] = {}
         self._channel_generation = channels.generation
         self.worker = Worker(endpoint.address, self._open_channel(), health_name=health_name)
         self.breaker = Breaker()
@@ -132,15 +132,17 @@ class Replica:
         old = self.worker.channel
         self.worker.reach_by(self._open_channel())
         task = asyncio.create_task(old.close(grace=LONGEST_STREAM_S))
-        self._closings.add(task)
-        task.add_done_callback(self._closings.discard)
+        self._closings[old] = task
+        task.add_done_callback(lambda _: self._closings.pop(old, None))
 
     async def close(self) -> None:
         """Closes its channels."""
-        for task in self._closings:
+        closings = dict(self._closings)
+        for task in closings.values():
             task.cancel()
-        await asyncio.gather(*self._closings, return_exceptions=True)
-        await self.worker.channel.close()
+        await asyncio.gather(*closings.values(), return_exceptions=True)
+        for channel in (*closings, self.worker.channel):
+            await channel.close()
 
     def _open_channel(self) -> aio.Channel:
         return self._channels.open(self._endpoint.address, server_name=self._endpoint.server_name)

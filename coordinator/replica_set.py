@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TypeAlias
 
 import structlog
 
+from coordinator.calls import ended_from_within
 from coordinator.endpoints import Endpoint, Endpoints
 from coordinator.replica import Replica
 from outrider.rpc.channel import Channels
 
 LOOK_INTERVAL_S = 2.0
 IMPATIENT_INTERVAL_S = 0.25
+SHORTEST_INTERVAL_S = 0.1
+"""Between looks at a replica, however many ask for one."""
 RESOLVE_INTERVAL_S = 5.0
 IMPATIENT_RESOLVE_S = 1.0
+LOOK_UPS_WITHOUT = 3
+"""In a row, after which an address is not the pool's any more: name servers may give a part of many
+addresses, another part each time."""
 
 log = structlog.get_logger(__name__)
 
@@ -35,9 +42,10 @@ class ReplicaSet:
         self.looked: Looked = _nothing
         """Awaited after each look at a replica."""
         self._replicas: dict[str, Replica] = {}
+        self._unseen: Counter[str] = Counter()
+        """Look-ups in a row without that address."""
         self._watchers: dict[str, list[asyncio.Task[None]]] = {}
         self._resolver: asyncio.Task[None] | None = None
-        self._closings: set[asyncio.Task[None]] = set()
 
     @property
     def all(self) -> Sequence[Replica]:
@@ -45,7 +53,9 @@ class ReplicaSet:
         process count once."""
         seen: dict[str, Replica] = {}
         for replica in self._replicas.values():
-            seen.setdefault(replica.model.replica_id or replica.address, replica)
+            name = replica.model.replica_id or replica.address
+            if name not in seen or (replica.listed and not seen[name].listed):
+                seen[name] = replica
         return list(seen.values())
 
     @property
@@ -71,9 +81,9 @@ class ReplicaSet:
         """Watches no more and closes the channels."""
         tasks = [task for tasks in self._watchers.values() for task in tasks]
         tasks += [self._resolver] if self._resolver else []
-        for task in (*tasks, *self._closings):
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, *self._closings, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         for replica in self._replicas.values():
             await replica.close()
 
@@ -98,9 +108,15 @@ class ReplicaSet:
             if address not in self._replicas:
                 self._take_up(endpoint)
         for address, replica in list(self._replicas.items()):
-            replica.listed = address in found
-            if not replica.listed and not replica.generations:
-                await self._forget(address)
+            self._unseen[address] = 0 if address in found else self._unseen[address] + 1
+            replica.listed = self._unseen[address] < LOOK_UPS_WITHOUT
+        idle = [
+            address
+            for address, replica in self._replicas.items()
+            if not replica.listed and not replica.generations
+        ]
+        forgotten = [self._forget(address) for address in idle]
+        await asyncio.gather(*(replica.close() for replica in forgotten))
 
     def _take_up(self, endpoint: Endpoint) -> None:
         address = endpoint.address
@@ -112,11 +128,11 @@ class ReplicaSet:
                 asyncio.create_task(self._watch_health(replica)),
             ]
 
-    async def _forget(self, address: str) -> None:
-        replica = self._replicas.pop(address)
+    def _forget(self, address: str) -> Replica:
         for task in self._watchers.pop(address, ()):
             task.cancel()
-        await replica.close()
+        del self._unseen[address]
+        return self._replicas.pop(address)
 
     async def _resolve_often(self) -> None:
         while True:
@@ -131,8 +147,12 @@ class ReplicaSet:
             replica.look_soon.clear()
             try:
                 await self._look(replica)
+            except asyncio.CancelledError:
+                if not ended_from_within():
+                    raise
             except Exception:
                 log.exception("looking at a worker failed", address=replica.address)
+            await asyncio.sleep(SHORTEST_INTERVAL_S)
             settled = replica.well and replica.breaker.closed
             interval_s = LOOK_INTERVAL_S if settled else IMPATIENT_INTERVAL_S
             with suppress(TimeoutError):

@@ -8,7 +8,13 @@ from typing import TypeAlias
 
 from grpc import aio
 
-from coordinator.calls import CLOSED_CALL_ERRORS, Peer, error_of, finish_call
+from coordinator.calls import (
+    CLOSED_CALL_ERRORS,
+    Peer,
+    ended_from_within,
+    error_of,
+    finish_call,
+)
 from outrider.errors import InternalFailure, PoolUnavailable
 from outrider.prefix import TokenPrefix
 from outrider.rpc.status import to_outrider_error
@@ -109,6 +115,10 @@ class TargetStream:
             if (ended := await error_of(self.call)) is not None:
                 raise to_outrider_error(ended, pool="target") from error
             raise PoolUnavailable("the target closed the stream", retry_after_s=1.0) from error
+        except asyncio.CancelledError as error:
+            if not ended_from_within():
+                raise
+            raise PoolUnavailable("the way to the target was closed", retry_after_s=1.0) from error
         except TimeoutError as error:
             silence = f"the target said nothing for {self._silence_s:g} s"
             raise PoolUnavailable(silence, retry_after_s=1.0) from error

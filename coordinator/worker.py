@@ -7,16 +7,22 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import grpc
 from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from coordinator.calls import CLOSED_CALL_ERRORS, ended_from_within
 from coordinator.pairing import PairingError, spoken_version
 from outrider.v1 import model_pb2, model_pb2_grpc
 
 PROBE_TIMEOUT_S = 2.0
 LONGEST_SILENCE_S = 10.0
+
+_WatchCall: TypeAlias = (
+    "aio.UnaryStreamCall[health_pb2.HealthCheckRequest, health_pb2.HealthCheckResponse]"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +51,13 @@ class Worker:
         """Streams that others had open there at the last look."""
         self._health_name = health_name
         self._well_at = 0.0
+        self._watched: _WatchCall | None = None
         self.reach_by(channel)
 
     def reach_by(self, channel: aio.Channel) -> None:
         """Takes another channel from now on. The one before is the caller's to close."""
+        if self._watched is not None:
+            self._watched.cancel()
         self.channel = channel
         self._model_service = model_pb2_grpc.ModelServiceStub(channel)
         self._health = health_pb2_grpc.HealthStub(channel)
@@ -59,13 +68,19 @@ class Worker:
         A worker that was well and is only late with an answer stays as it was for a while. Its
         load is told by the model thread, between two forwards, and decides nothing.
         """
+        own_streams = self.own_streams
         found, status = await asyncio.gather(self._look(), self._status(), return_exceptions=True)
         known = self.last.status
         if not isinstance(status, BaseException):
-            known, self.others = status, max(0, status.open_streams - self.own_streams)
+            known = status
+            # It told them at some moment in between.
+            own_streams = max(own_streams, self.own_streams)
+            self.others = max(0, status.open_streams - own_streams)
         if isinstance(found, Probe):
             self.last = replace(found, status=known)
             self._well_at = time.monotonic()
+        elif isinstance(found, (asyncio.CancelledError, *CLOSED_CALL_ERRORS)):
+            self.last = Probe(reason="its channel was closed")
         elif not isinstance(found, aio.AioRpcError):
             raise found
         elif not self._is_only_late(found):
@@ -78,15 +93,21 @@ class Worker:
         self._well_at = -math.inf
 
     async def watch(self, changed: Callable[[], None]) -> None:
-        """Calls `changed` whenever its health does. Ends when it cannot be watched any more."""
+        """Calls `changed` whenever its health does. Ends when it cannot be watched any more, or is
+        reached by another channel."""
         request = health_pb2.HealthCheckRequest(service=self._health_name)
         last: int | None = None
         try:
-            async for answer in self._health.Watch(request):
+            self._watched = self._health.Watch(request)
+            async for answer in self._watched:
                 if last is not None and answer.status != last:
                     changed()
                 last = answer.status
-        except aio.AioRpcError:
+        except (aio.AioRpcError, *CLOSED_CALL_ERRORS):
+            changed()
+        except asyncio.CancelledError:
+            if not ended_from_within():
+                raise
             changed()
 
     def _is_only_late(self, error: aio.AioRpcError) -> bool:

@@ -1,0 +1,208 @@
+"""How a coordinator watches its replicas, whatever becomes of names, channels and processes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+from grpc import StatusCode, aio
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from coordinator import replica as replica_module
+from coordinator import replica_set
+from coordinator.endpoints import Endpoint, Endpoints
+from coordinator.main import TARGET_SERVICE
+from coordinator.replica_set import ReplicaSet
+from coordinator.worker import Worker
+from outrider.delay_proxy import DelayProxy
+from outrider.rpc.channel import Channels, open_channel
+from outrider.testing.cluster import WorkerPlan, running_cluster, start_target
+from outrider.testing.pools import running_pools
+from outrider.v1 import generation_pb2
+from tests.integration.undisturbed import alone, assert_undisturbed, request, table
+
+OFF = generation_pb2.SpeculationParams(mode=generation_pb2.SPECULATION_MODE_OFF)
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+def plan() -> WorkerPlan:
+    return WorkerPlan(table(step_time_s=0.004), weights_digest="the same")
+
+
+async def becomes(condition: Callable[[], bool], *, within_s: float = 5.0) -> None:
+    async with asyncio.timeout(within_s):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
+async def test_callers_that_ask_in_vain_cause_no_storm_of_looks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = 0
+    probe = Worker.probe
+
+    async def counted(self: Worker) -> object:
+        nonlocal looks
+        looks += 1
+        return await probe(self)
+
+    async with running_cluster(plan(), None) as cluster:
+        monkeypatch.setattr(Worker, "probe", counted)
+        clock = asyncio.get_running_loop().time
+        until = clock() + 1.0
+        while clock() < until:
+            with pytest.raises(aio.AioRpcError) as caught:
+                await cluster.generate(request(weights_digest="gone"))
+            assert caught.value.code() is StatusCode.UNAVAILABLE
+    assert 1 <= looks <= 15
+
+
+@asynccontextmanager
+async def health_alone() -> AsyncIterator[tuple[str, health.aio.HealthServicer]]:
+    """A server that says how it is, and nothing else; its address."""
+    server = aio.server()
+    servicer = health.aio.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await servicer.set(TARGET_SERVICE, SERVING)
+    await server.start()
+    try:
+        yield f"127.0.0.1:{port}", servicer
+    finally:
+        await server.stop(None)
+
+
+async def test_health_is_watched_over_the_newest_channel() -> None:
+    changes = 0
+
+    def changed() -> None:
+        nonlocal changes
+        changes += 1
+
+    async with health_alone() as (address, servicer):
+        old, new = open_channel(address), open_channel(address)
+        worker = Worker(address, old, health_name=TARGET_SERVICE)
+
+        async def watch() -> None:
+            while True:
+                await worker.watch(changed)
+
+        watching = asyncio.create_task(watch())
+        await asyncio.sleep(0.1)
+        worker.reach_by(new)
+        async with asyncio.timeout(2):
+            await old.close(grace=60.0)
+        await asyncio.sleep(0.1)
+        assert not watching.done()
+        before = changes
+        await servicer.set(TARGET_SERVICE, NOT_SERVING)
+        await becomes(lambda: changes > before)
+        watching.cancel()
+        await new.close()
+
+
+async def test_a_look_whose_channel_is_closed_meanwhile_finds_nobody() -> None:
+    server = await start_target(plan())
+    async with DelayProxy(server.rpc.address) as link:
+        channel = open_channel(link.address)
+        worker = Worker(link.address, channel, health_name=TARGET_SERVICE)
+        assert (await worker.probe()).reachable
+        worker.doubt()
+        link.blackhole(True)
+        looking = asyncio.create_task(worker.probe())
+        await asyncio.sleep(0.05)
+        await channel.close()
+        assert not (await looking).reachable
+        assert not (await worker.probe()).reachable
+        link.blackhole(False)
+    await server.stop(0)
+
+
+async def test_a_stream_that_outlasts_its_channel_goes_on_over_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Certificates are replaced in the middle of a very long generation."""
+    monkeypatch.setattr(replica_module, "LONGEST_STREAM_S", 0.05)
+    expected = await alone()
+    async with running_pools([plan()], [plan()]) as cluster:
+        received: list[int] = []
+        renewed = False
+        async for response in cluster.stub.Generate(request()):
+            received.extend(response.chunk.token_ids)
+            if len(received) > 10 and not renewed:
+                renewed = True
+                for one in (*cluster.targets, *cluster.drafts):
+                    replica = cluster.replica(one)
+                    replica._channel_generation -= 1
+                    replica.renew_channel()
+    assert received == expected
+
+
+class Listed(Endpoints):
+    """Endpoints that a test sets."""
+
+    def __init__(self, addresses: Sequence[str]) -> None:
+        super().__init__(addresses)
+        self.now = list(addresses)
+
+    async def look_up(self) -> list[Endpoint]:
+        found = [Endpoint(address) for address in self.now]
+        await asyncio.sleep(0)
+        return found
+
+
+async def test_of_two_addresses_of_one_process_the_listed_one_counts() -> None:
+    server = await start_target(plan())
+    async with DelayProxy(server.rpc.address) as first, DelayProxy(server.rpc.address) as second:
+        listed = Listed([first.address, second.address])
+        replicas = ReplicaSet(listed, Channels(), health_name=TARGET_SERVICE)
+        await replicas.look()
+        assert [one.address for one in replicas.well] == [first.address]
+        # A generation keeps the first one from being forgotten.
+        replicas.all[0].enter()
+        listed.now = [second.address]
+        for _ in range(replica_set.LOOK_UPS_WITHOUT):
+            await replicas.look()
+        assert [one.address for one in replicas.well] == [second.address]
+        await replicas.close()
+    await server.stop(0)
+
+
+async def test_look_ups_at_once_forget_an_address_once() -> None:
+    listed = Listed(["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"])
+    replicas = ReplicaSet(listed, Channels(), health_name=TARGET_SERVICE)
+    await replicas.resolve()
+    listed.now = []
+    for _ in range(replica_set.LOOK_UPS_WITHOUT):
+        await asyncio.gather(*(replicas.resolve() for _ in range(4)))
+    assert not replicas.all
+    await replicas.close()
+
+
+async def test_an_answer_that_leaves_some_addresses_out_moves_nobody() -> None:
+    """Name servers may give a part of many addresses, another part each time."""
+    expected = await alone()
+    async with running_pools([plan(), plan()]) as cluster:
+        pool = cluster.coordinator.pools.targets
+        listed = Listed([one.address for one in pool.all])
+        pool._endpoints = listed
+        everything = list(listed.now)
+
+        async def flap() -> None:
+            for n in range(1000):
+                listed.now = [everything[n % 2]]
+                await pool.resolve()
+                await asyncio.sleep(0.005)
+
+        flapping = asyncio.create_task(flap())
+        outputs = await asyncio.gather(
+            *(cluster.generate(request(speculation=OFF)) for _ in range(4))
+        )
+        flapping.cancel()
+        assert len(pool.all) == 2
+    for output in outputs:
+        assert_undisturbed(output, expected)
+        assert output.summary.speculation.target_moves == 0
