@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+from weakref import WeakValueDictionary
+
 import structlog
 from grpc import aio
 
 from coordinator.pairing import PairingError, check_pair, spoken_version
 from coordinator.replica import Replica
 from coordinator.replica_set import ReplicaSet
-from coordinator.target_model import TargetModel, law_of
+from coordinator.target_model import TargetModel
 from coordinator.text.fetch import TokenizerMismatchError, fetch_tokenizer
 from coordinator.text.tokenizer import TargetTokenizer
 from outrider.v1 import model_pb2
 
-UNCOMPARED = "not compared with the target yet"
+MOST_LAWS = 32
+"""Of targets that are not there now: what was found of more is forgotten."""
 
 log = structlog.get_logger(__name__)
 
 
 class Matching:
-    """Keeps the tokenizers of all models, and what was found of each process.
+    """Gets the tokenizers of all models, and notes with each replica what was found of its process.
 
     A process that took another's place is looked at anew before it is used.
     """
@@ -27,11 +31,8 @@ class Matching:
     def __init__(self, *, pinned_digest: str) -> None:
         """`pinned_digest`: what the targets' tokenizer must have, in hexadecimal; empty: any."""
         self._pinned_digest = pinned_digest
-        self._tokenizers: dict[str, TargetTokenizer | None] = {"": None}
-
-    def target(self, model: model_pb2.GetModelResponse) -> TargetModel:
-        """A model that `take_target` took."""
-        return TargetModel(model, self._tokenizers[model.tokenizer_digest])
+        self._tokenizers: WeakValueDictionary[str, TargetTokenizer] = WeakValueDictionary()
+        """Those in use, by digest: replicas of one model share one."""
 
     async def take_target(self, replica: Replica) -> bool:
         """Gets to know a target. True when its process is a new one and can be used."""
@@ -40,8 +41,9 @@ class Matching:
             return False
         try:
             spoken_version(model)
-            if model.tokenizer_digest not in self._tokenizers or self._pinned_digest:
-                self._tokenizers[model.tokenizer_digest] = await fetch_tokenizer(
+            tokenizer = self._tokenizers.get(model.tokenizer_digest)
+            if tokenizer is None:
+                tokenizer = await fetch_tokenizer(
                     replica.worker.channel, model, pinned_digest=self._pinned_digest
                 )
         except (PairingError, TokenizerMismatchError) as error:
@@ -51,7 +53,10 @@ class Matching:
         except aio.AioRpcError as error:
             log.warning("target tokenizer not fetched", error=error.details())
             return False
+        if tokenizer is not None:
+            tokenizer = self._tokenizers.setdefault(model.tokenizer_digest, tokenizer)
         replica.known_as, replica.refusal = model.replica_id, ""
+        replica.tokenizer = tokenizer
         log.info("target ready", address=replica.address, model=model.name, dtype=model.dtype)
         return True
 
@@ -62,29 +67,39 @@ class Matching:
             return
         if replica.known_as != draft.replica_id:
             replica.known_as, replica.misfits = draft.replica_id, {}
-        for model in {law_of(one.model): one.model for one in targets.well if one.usable}.values():
-            if law_of(model) not in replica.misfits:
-                await self._compare(replica, draft, self.target(model))
+        usable = [TargetModel(one.model, one.tokenizer) for one in targets.well if one.usable]
+        found = {target.law: target for target in usable}
+        misfits = replica.misfits
+        for law, target in found.items():
+            if law not in misfits and (fault := await _misfit(replica, draft, target)) is not None:
+                misfits[law] = fault
+        for law in [law for law in misfits if law not in found][:-MOST_LAWS]:
+            del misfits[law]
+        reasons = [misfits[law] for law in found if law in misfits]
+        if reasons and misfits is replica.misfits:
+            _refuse(replica, "draft", "" if "" in reasons else reasons[0])
 
-    async def _compare(
-        self, replica: Replica, draft: model_pb2.GetModelResponse, target: TargetModel
-    ) -> None:
-        try:
-            tokenizer = None
-            if draft.tokenizer_digest != target.model.tokenizer_digest:
-                tokenizer = await fetch_tokenizer(replica.worker.channel, draft)
-            check_pair(target.model, draft, target.tokenizer, tokenizer)
-        except (PairingError, TokenizerMismatchError) as error:
-            replica.misfits[target.law] = str(error)
-            _refuse(replica, "draft", str(error))
-        except aio.AioRpcError as error:
-            log.warning("draft tokenizer not fetched", error=error.details())
-        else:
-            replica.misfits[target.law], replica.refusal = "", ""
-            log.info("draft paired", address=replica.address, model=draft.name)
+
+async def _misfit(
+    replica: Replica, draft: model_pb2.GetModelResponse, target: TargetModel
+) -> str | None:
+    """Why the draft there does not fit that target, empty when it does; None: it did not say."""
+    try:
+        tokenizer = None
+        if draft.tokenizer_digest != target.model.tokenizer_digest:
+            tokenizer = await fetch_tokenizer(replica.worker.channel, draft)
+        # It may go through a hundred thousand ids.
+        await asyncio.to_thread(check_pair, target.model, draft, target.tokenizer, tokenizer)
+    except (PairingError, TokenizerMismatchError) as error:
+        return str(error)
+    except aio.AioRpcError as error:
+        log.warning("draft tokenizer not fetched", error=error.details())
+        return None
+    log.info("draft paired", address=replica.address, model=draft.name)
+    return ""
 
 
 def _refuse(replica: Replica, role: str, reason: str) -> None:
-    if replica.refusal != reason:
+    if reason and replica.refusal != reason:
         log.warning(f"{role} refused", address=replica.address, reason=reason)
     replica.refusal = reason

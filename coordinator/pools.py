@@ -86,7 +86,7 @@ class Pools:
                     retry_after_s=RETRY_AFTER_S,
                     field="weights_digest",
                 )
-        return self._matching.target(pick_model(usable, name))
+        return pick_model(usable, name)
 
     def place_target(self, target: TargetModel, plan: GenerationPlan) -> Placement:
         """Where that generation's rounds may be verified."""
@@ -125,8 +125,7 @@ class Pools:
         if not await self._matching.take_target(replica):
             return
         self.became_ready.set()
-        for draft in self.drafts.well:
-            await self._take_draft(draft)
+        self.drafts.suspect()
 
     async def _take_draft(self, replica: Replica) -> None:
         await self._matching.take_draft(replica, self.targets)

@@ -13,6 +13,7 @@ from coordinator.draft_pace import DraftPace
 from coordinator.endpoints import Endpoint
 from coordinator.honesty import Honesty
 from coordinator.openings import Openings
+from coordinator.text.tokenizer import TargetTokenizer
 from coordinator.worker import Worker
 from outrider.rpc.channel import Channels
 from outrider.v1 import generation_pb2, model_pb2
@@ -40,6 +41,8 @@ class Replica:
         """Whether its tokens are drawn from what it says. Drafts only."""
         self.listed = True
         """Its address is still one of the pool's."""
+        self.tokenizer: TargetTokenizer | None = None
+        """Of its model, if that has one. Targets only."""
         self.known_as = ""
         """The process that was found to be of use, or was compared: its replica id."""
         self.refusal = ""

@@ -34,7 +34,7 @@ def law_of(model: model_pb2.GetModelResponse) -> str:
     return f"{weights}/{model.tokenizer_digest}/{model.vocabulary_size}"
 
 
-def pick_model(replicas: Sequence[Replica], name: str) -> model_pb2.GetModelResponse:
+def pick_model(replicas: Sequence[Replica], name: str) -> TargetModel:
     """The model for a new generation, where there is at least one replica.
 
     `name`: the one that is wanted. Empty, or where nobody has it: the one that most serve. Where
@@ -42,4 +42,5 @@ def pick_model(replicas: Sequence[Replica], name: str) -> model_pb2.GetModelResp
     """
     names = Counter(replica.model.name for replica in replicas)
     wanted = name if name in names else max(sorted(names), key=names.__getitem__)
-    return random.choice([one.model for one in replicas if one.model.name == wanted])
+    one = random.choice([one for one in replicas if one.model.name == wanted])
+    return TargetModel(one.model, one.tokenizer)
