@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 
 from coordinator.calls import CLOSED_CALL_ERRORS, out_of_time
-from coordinator.pairing import spoken_version
+from coordinator.pairing import PairingError, spoken_version
 from coordinator.placement import Placement
 from coordinator.replica import Replica
 from coordinator.target_stream import TargetStream
@@ -155,8 +155,8 @@ class TargetSession:
                 run_credit=self._run_credit if DECODE_TOKENS in replica.model.features else 0,
                 timeout_s=self._left_s,
             )
-        except CLOSED_CALL_ERRORS as error:
-            # Its channel was closed: it is no replica any more.
+        except (PairingError, *CLOSED_CALL_ERRORS) as error:
+            # Its process or its channel is gone since it was chosen.
             replica.openings.give_back()
             raise PoolUnavailable("the target is gone", retry_after_s=1.0) from error
         replica.openings.opened(stream.call)

@@ -201,3 +201,31 @@ async def test_a_full_pool_says_so_at_once() -> None:
     assert refused
     assert {one.code() for one in refused} == {StatusCode.RESOURCE_EXHAUSTED}
     assert any(isinstance(one, Output) for one in done)
+
+
+async def test_a_target_that_is_lost_while_its_streams_wait_to_be_opened() -> None:
+    expected = await alone()
+    async with running_pools([plan(), plan()]) as cluster:
+        replicas = [cluster.replica(one) for one in cluster.targets]
+        taken = 0
+        for replica in replicas:
+            while replica.openings.take_now():
+                taken += 1
+        running = [asyncio.create_task(cluster.generate(request(speculation=OFF))) for _ in "four"]
+        async with asyncio.timeout(5):
+            while sum(replica.generations for replica in replicas) < 4:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+        await cluster.targets[0].kill()
+        async with asyncio.timeout(5):
+            while replicas[0].well:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+        for replica in replicas:
+            for _ in range(taken // 2):
+                replica.openings.give_back()
+        outputs = await asyncio.gather(*running)
+        await asyncio.sleep(0.1)
+        for replica in replicas:
+            assert replica.openings.take_now()
+            assert len([0 for _ in range(taken) if replica.openings.take_now()]) == taken // 2 - 1
+    for output in outputs:
+        assert_undisturbed(output, expected)
