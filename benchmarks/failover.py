@@ -28,6 +28,9 @@ TRIALS = 12
 TOKENS = 500
 LONGEST_S = 8.0
 """Of a fault: by then a silent target has been left."""
+BY_MEASUREMENT = {"draft_length": "auto"}
+"""Waits for a draft are then as long as they have been worth; with a fixed length they are as long
+as the setting says."""
 BARS = {"draft": "at most 250 ms", "target": "0 failed"}
 
 
@@ -125,5 +128,8 @@ async def _in_use(fleet: Fleet, pool: Sequence[Replica]) -> Replica:
 @asynccontextmanager
 async def _asking() -> AsyncIterator[tuple[Fleet, Ask]]:
     with tempfile.TemporaryDirectory(prefix="outrider-bench-") as folder:
-        async with tiny_fleet(Path(folder)) as fleet, watching(fleet.addresses[0]) as ask:
+        async with (
+            tiny_fleet(Path(folder), coordinator=BY_MEASUREMENT) as fleet,
+            watching(fleet.addresses[0]) as ask,
+        ):
             yield fleet, ask
