@@ -10,24 +10,20 @@ import structlog
 from grpc import aio
 from opentelemetry.trace import Span
 
-from coordinator.bell import Bell
 from coordinator.calls import CLOSED_CALL_ERRORS, out_of_time
+from coordinator.draft_dialogue import DraftDialogue
 from coordinator.draft_intake import DraftIntake
 from coordinator.draft_plan import DraftPlan
-from coordinator.draft_rounds import AskedRound, AskedRounds
 from coordinator.draft_seat import DraftSeat
-from coordinator.draft_stream import DraftGoneError, DraftStream, UnlawfulDraftError
-from coordinator.draft_tree import MAX_NODES, DraftTree
+from coordinator.draft_stream import DraftStream, UnlawfulDraftError
+from coordinator.draft_tree import DraftTree
 from coordinator.placement import Placement
 from coordinator.replica import Replica
-from coordinator.tracing import DraftTrace
-from coordinator.worker_time import WorkerTime
 from outrider.errors import InternalFailure, NumericalFailure, PoolUnavailable
 from outrider.prefix import TokenPrefix
 from outrider.rpc.status import remote_error
 from outrider.v1 import draft_pb2
 
-MAX_REPLAYS_IN_A_ROW = 3
 LONGEST_OVERDUE_S = 0.5
 """After a wait in vain: how long its tokens may still be missing when there is another draft."""
 REASONS_TO_REST = ("", PoolUnavailable.reason, InternalFailure.reason)
@@ -61,23 +57,15 @@ class DraftSession:
         end of a stream that was left. `deadline`: until when the session may last, in seconds of
         time.perf_counter. `clock` gives those that its pauses go by."""
         self._seat = DraftSeat(placement, clock=clock)
+        self._dialogue = DraftDialogue(
+            seat=self._seat, prefix=prefix, tree=tree, intake=intake, span=span
+        )
+        self._asked = self._dialogue.asked
         self._open_message = open_message
         self._deadline = deadline
         self._end_later = end_later
-        self._prefix = prefix
         self._tree = tree
-        self._intake = intake
-        self._span = span
         self._stream: DraftStream | None = None
-        self._asked = AskedRounds()
-        self._number = 0
-        self._kept_length = 0
-        self._plan = DraftPlan(0)
-        self._together_until = self._draft_until = self._furthest = 0
-        self._replays_in_a_row = 0
-        self._bell = Bell()
-        self._opened_at = 0.0
-        self.replays = 0
         self.failed_numerically = 0
         """Times that a draft's model gave no numbers."""
 
@@ -92,6 +80,11 @@ class DraftSession:
         return self._seat.moves
 
     @property
+    def replays(self) -> int:
+        """Times that a draft did not have the state and was sent the prefix again."""
+        return self._dialogue.replays
+
+    @property
     def context_length(self) -> int:
         """Most ids of one sequence at the draft that is asked next; 0: there is none."""
         replica = self._seat.replica or self._seat.next()
@@ -104,23 +97,19 @@ class DraftSession:
 
     def commit(self, plan: DraftPlan) -> None:
         """Tells the draft all that is committed by now, and how far to draft below it."""
-        self._plan = plan
-        length = len(self._prefix)
-        self._together_until = length + (plan.together or plan.draft_length)
-        self._draft_until = length + plan.draft_length + plan.ahead
-        self._furthest = max(self._furthest, self._draft_until)
+        self._dialogue.aim(plan)
         if self._stream is not None and self._silent:
             self._fail(rest=True)
         elif self._seat.is_to_be_left:
             self._leave()
         if self._stream is None:
             self._open_stream()
-        self._ask()
+        self._dialogue.ask()
 
     async def arrival(self, timeout_s: float) -> bool:
         """Waits for the next proposal, or the stream's end; False when neither came in time."""
         self._asked.awaited = True
-        rung = await self._bell.wait(timeout_s)
+        rung = await self._dialogue.bell.wait(timeout_s)
         # A proposal that came in the moment in which the time was up has said so.
         if not rung and self._asked.awaited:
             self._asked.overdue = True
@@ -146,37 +135,6 @@ class DraftSession:
             return True
         return self._asked.overdue_s > LONGEST_OVERDUE_S and self._seat.has_another
 
-    def _ask(self) -> None:
-        if self._stream is None or self._seat.replica is None:
-            return
-        length, pace = len(self._prefix), self._seat.replica.pace
-        base_length = min(self._kept_length, length - 1)
-        missing = max(1, self._together_until - length - self._tree.depth)
-        self._number += 1
-        asked = AskedRound(
-            self._number,
-            committed_length=length,
-            due_s=pace.round_trip_s + missing * pace.token_s,
-            idle=not self._asked.any,
-            trace=DraftTrace(self._span),
-        )
-        self._tree.begin_round(asked.number)
-        self._asked.ask(asked, continues=self._tree.depth > 0)
-        self._stream.send(
-            draft_pb2.DraftRound(
-                number=asked.number,
-                base_length=base_length,
-                prefix_digest=self._prefix.digest(base_length),
-                committed_token_ids=self._prefix.token_ids[base_length:],
-                draft_until_length=self._draft_until,
-                together_until_length=self._together_until if self._together_until > length else 0,
-                branches=self._plan.branches,
-                branch_length=self._plan.branch_length,
-                acceptance=self._plan.acceptance,
-                trace=asked.trace.context,
-            )
-        )
-
     def _open_stream(self) -> None:
         moves = self._seat.moves
         replica = self._seat.take()
@@ -184,14 +142,14 @@ class DraftSession:
             return
         if self._seat.moves > moves:
             self._asked.overdue = False
-        self._opened_at = time.perf_counter()
-        self._kept_length = self._replays_in_a_row = 0
-        left_s = None if self._deadline is None else max(0.0, self._deadline - self._opened_at)
+        left_s = None
+        if self._deadline is not None:
+            left_s = max(0.0, self._deadline - time.perf_counter())
         try:
-            self._stream = DraftStream(
+            stream = DraftStream(
                 replica.peer,
                 self._open_message(replica),
-                on_answer=self._take,
+                on_answer=self._dialogue.take,
                 on_end=self._ended,
                 timeout_s=left_s,
             )
@@ -199,71 +157,10 @@ class DraftSession:
             # Its channel was closed: it is no replica any more.
             replica.openings.give_back()
             self._fail(rest=False)
-        else:
-            replica.openings.opened(self._stream.call)
-
-    def _take(self, answer: draft_pb2.DraftResponse) -> None:
-        """Takes an answer. Raises DraftGoneError to give the stream up."""
-        asked = self._asked.heard(answer.round_number)
-        if asked is None:
             return
-        kind = answer.WhichOneof("answer")
-        if kind == "proposal":
-            self._propose(asked, answer.proposal)
-        elif kind == "state_lost":
-            self._replay(asked, kept_length=answer.state_lost.kept_length)
-        elif kind == "superseded":
-            self._asked.end(asked.number)
-
-    def _propose(self, asked: AskedRound, proposal: draft_pb2.Proposal) -> None:
-        replica = self._seat.replica
-        if replica is None or proposal.handle.replica_id != self._seat.replica_id:
-            # A process that took the place of the paired one is not used before it is paired too.
-            raise DraftGoneError
-        if len(proposal.tokens) > MAX_NODES:
-            # No tree could hold them, and reading them would keep everybody waiting.
-            self._intake.refuse(proposal.tokens)
-            raise UnlawfulDraftError
-        # Whatever it says, it has not worked longer than there was a stream.
-        stream_s = time.perf_counter() - self._opened_at
-        spent = WorkerTime.reported(proposal.timings).within(stream_s)
-        token_s = replica.pace.token_s
-        round_trip_s = asked.round_trip_s(proposal.tokens, spent=spent, token_s=token_s)
-        if round_trip_s is not None:
-            replica.pace.travelled(round_trip_s)
-        asked.trace.proposed(proposal)
-        depth = self._tree.depth
-        self._intake.take(
-            proposal.tokens,
-            source=replica,
-            until_length=self._furthest,
-            spent=spent,
-            round_trip_s=round_trip_s,
-        )
-        self._tree.answered(asked.number)
-        overdue = self._asked.overdue
-        self._asked.reached(asked, next_in_s=replica.pace.token_s)
-        if proposal.done:
-            self._asked.end(asked.number)
-        self._kept_length = min(proposal.handle.length, asked.committed_length)
-        if self._tree.depth > depth:
-            # Tokens of use tell of a sound draft; answers without them may go on for ever.
-            self._replays_in_a_row = 0
-            self._seat.served(in_time=not overdue)
-        self._bell.ring()
-
-    def _replay(self, asked: AskedRound, *, kept_length: int) -> None:
-        """The draft has lost the state: it gets again what it no longer has."""
-        self._kept_length = min(self._kept_length, kept_length)
-        self._asked.end(asked.number)
-        if asked.number < self._number:
-            # The later round is answered in the same way, or by tokens.
-            return
-        self._replays_in_a_row += 1
-        if self._replays_in_a_row > MAX_REPLAYS_IN_A_ROW:
-            raise DraftGoneError
-        self.replays += 1
-        self._ask()
+        replica.openings.opened(stream.call)
+        self._stream = stream
+        self._dialogue.begin(stream.send)
 
     def _ended(self, error: BaseException) -> None:
         """The stream is over, and not by this session's own doing."""
@@ -300,6 +197,4 @@ class DraftSession:
 
     def _drop_stream(self) -> None:
         self._stream = None
-        self._asked.clear()
-        self._tree.cut_off()
-        self._bell.ring()
+        self._dialogue.end()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 
-from coordinator import backoff, draft_session
+from coordinator import backoff, draft_dialogue
 from coordinator.draft_plan import DraftPlan
 from tests.integration.draft_sessions import chain, lost, proposal, session_under_test
 
@@ -106,7 +106,7 @@ async def test_lost_state_is_sent_again_from_what_is_kept() -> None:
 async def test_a_draft_that_never_keeps_state_is_given_up() -> None:
     async with session_under_test() as bench:
         bench.session.commit(PLAN)
-        for number in range(1, draft_session.MAX_REPLAYS_IN_A_ROW + 2):
+        for number in range(1, draft_dialogue.MAX_REPLAYS_IN_A_ROW + 2):
             await bench.asked(number)
             await bench.send(lost(number))
         await bench.until(lambda: not bench.session.ready)
@@ -116,15 +116,15 @@ async def test_a_draft_that_never_keeps_state_is_given_up() -> None:
 async def test_answers_without_tokens_between_losses_do_not_help() -> None:
     async with session_under_test() as bench:
         bench.session.commit(PLAN)
-        for number in range(1, draft_session.MAX_REPLAYS_IN_A_ROW + 2):
+        for number in range(1, draft_dialogue.MAX_REPLAYS_IN_A_ROW + 2):
             await bench.asked(number)
             await bench.send(proposal(number, done=False), lost(number))
         await bench.until(lambda: not bench.session.ready)
-    assert bench.session.replays == draft_session.MAX_REPLAYS_IN_A_ROW
+    assert bench.session.replays == draft_dialogue.MAX_REPLAYS_IN_A_ROW
 
 
 async def test_tokens_between_losses_show_that_state_is_kept() -> None:
-    losses = 3 * draft_session.MAX_REPLAYS_IN_A_ROW
+    losses = 3 * draft_dialogue.MAX_REPLAYS_IN_A_ROW
     async with session_under_test() as bench:
         for number in range(1, 2 * losses, 2):
             bench.session.commit(PLAN)

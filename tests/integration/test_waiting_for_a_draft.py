@@ -115,7 +115,7 @@ async def test_what_comes_as_the_time_is_up_has_come_in_time() -> None:
         await asyncio.sleep(0)
         late = proposal(1, chain(1, 10), done=False)
         # Behind the end of the wait, and before the one who waited goes on.
-        asyncio.get_running_loop().call_later(0.0, bench.session._take, late)
+        asyncio.get_running_loop().call_later(0.0, bench.session._dialogue.take, late)
         assert await waiting
         assert bench.ids == [10]
         assert bench.session.next_in_s < math.inf
