@@ -34,8 +34,10 @@ _LOSSES = frozenset(
         grpc.StatusCode.CANCELLED,
         grpc.StatusCode.DEADLINE_EXCEEDED,
         grpc.StatusCode.ABORTED,
+        grpc.StatusCode.INTERNAL,
     }
 )
+"""What a network gives. INTERNAL without a word of ours is gRPC's own, for a broken stream."""
 
 MessageT = TypeVar("MessageT", bound=Message)
 Trailers: TypeAlias = tuple[tuple[str, str | bytes], ...]
