@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from coordinator.main import CoordinatorServer
 from coordinator.replica import Replica
+from draft_service.proposal import CandidateCut
 from outrider.delay_proxy import DelayProxy
 from outrider.settings import CoordinatorSettings
 from outrider.testing.cluster import LOOPBACK, Cluster, WorkerPlan, start_draft, start_target
@@ -63,7 +65,11 @@ class PooledCluster(Cluster):
 
 @asynccontextmanager
 async def running_pools(
-    targets: Sequence[WorkerPlan], drafts: Sequence[WorkerPlan] = (), **settings: Any
+    targets: Sequence[WorkerPlan],
+    drafts: Sequence[WorkerPlan] = (),
+    *,
+    cut: CandidateCut | None = None,
+    **settings: Any,
 ) -> AsyncIterator[PooledCluster]:
     """All services, ready and paired. `settings` are those of the coordinator."""
     async with AsyncExitStack() as stack:
@@ -77,7 +83,7 @@ async def running_pools(
             return one
 
         target_members = [await member(plan, start_target) for plan in targets]
-        draft_members = [await member(plan, start_draft) for plan in drafts]
+        draft_members = [await member(plan, partial(start_draft, cut=cut)) for plan in drafts]
         coordinator = CoordinatorServer(
             CoordinatorSettings(
                 listen=LOOPBACK,

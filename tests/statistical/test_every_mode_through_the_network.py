@@ -22,6 +22,7 @@ from outrider.testing.cluster import Cluster
 from outrider.testing.exactness.decoding import Decoder, Place, Request, Round, places
 from outrider.testing.exactness.experiments import Transitions, no_seeds, numbered_seeds
 from outrider.testing.exactness.network import Conditions, network_decoder
+from outrider.testing.exactness.pool_troubles import PoolTroubles
 from outrider.testing.exactness.random_policy import Chances, random_policies
 from outrider.testing.exactness.recorded_policy import PolicyMaker
 from outrider.testing.exactness.stages import Stages
@@ -39,10 +40,15 @@ TOGETHER = SamplingOptions(temperature=1.3, top_k=3, top_p=0.98, min_p=0.02)
 TROUBLES = DraftTroubles(
     drafts=(lambda: TableModel(PAIR.draft), lambda: TableModel(OTHER.draft)), cut=CUT
 )
+POOL_TROUBLES = PoolTroubles(
+    targets=(lambda: TableModel(PAIR.target),),
+    drafts=(lambda: TableModel(PAIR.draft), lambda: TableModel(OTHER.draft)),
+)
 AT_ONCE = 12
 FEW_BLOCKS = 110
 """Of the target's pool: less than the generations that run at once take in the end."""
 QUICK = Stages(alarm_samples=24_000, verdict_samples=120_000)
+QUICKEST = Stages(alarm_samples=8_000, verdict_samples=120_000)
 
 
 @dataclass(slots=True)
@@ -71,6 +77,18 @@ def everything(**others: object) -> Conditions:
     return replace(conditions, **others)  # type: ignore[arg-type]
 
 
+def failing_over() -> Conditions:
+    """Two targets and two drafts, of which one or the other is in trouble all the time."""
+    return Conditions(
+        policy=random_policies(Chances(patience_s=(0.0, 0.02, 0.1))),
+        cut=CUT,
+        at_once=AT_ONCE,
+        replicas=2,
+        troubles=POOL_TROUBLES,
+        settings={"target_wait_s": 60.0},
+    )
+
+
 def by_chance(**chances: tuple[float, ...]) -> Conditions:
     """Nothing goes wrong, and of the chances some are given."""
     made = Chances(**chances)  # type: ignore[arg-type]
@@ -89,6 +107,18 @@ def test_everything_at_once() -> None:
     assert min(counting.seen.values()) >= 20
 
 
+@pytest.mark.timeout(600)
+def test_failover_moves_no_law() -> None:
+    with network_decoder(PAIR, failing_over()) as decoder:
+        counting = Counting(decoder)
+        experiment = Transitions(
+            PAIR, counting, prompt_token_ids=PROMPT, seeds=no_seeds, generation_length=300
+        )
+        assert QUICKEST.passes(experiment)
+    assert counting.seen[Place.AFTER_REPLAY] >= 20
+    assert counting.seen[Place.INSIDE] > 1_000
+
+
 NEVER = (0,)
 MODES = {
     "everything": everything(),
@@ -100,6 +130,7 @@ MODES = {
     "branches": by_chance(branches=(4,), branch_length=(1, 3)),
     "distant": replace(by_chance(), draft_round_trip_s=0.02),
     "short of room": replace(by_chance(), target_blocks=FEW_BLOCKS, at_once=AT_ONCE),
+    "failover": failing_over(),
     "draft killed": replace(by_chance(), draft_round_trip_s=0.0, troubles=TROUBLES),
 }
 OPTIONS = {"plain": SamplingOptions(), "together": TOGETHER}

@@ -5,7 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,8 +27,10 @@ from outrider.testing.cluster import (
     token_request,
 )
 from outrider.testing.exactness.decoding import Request, Round
+from outrider.testing.exactness.pool_troubles import WEIGHTS
 from outrider.testing.exactness.recorded_policy import PolicyMaker, RecordedPool
 from outrider.testing.exactness.tables import TablePair
+from outrider.testing.pools import running_pools
 from outrider.testing.scripted import BLOCKS, TableModel
 from outrider.v1 import common_pb2, generation_pb2
 
@@ -69,8 +77,8 @@ class Conditions:
 
     `policy` takes the place of the coordinator's choices; `draft` that of the pair's own draft.
     `target_blocks`: of the target's KV pool. `target_step_s`: what each of its forwards takes.
-    `at_once`: generations. `troubles` befall the cluster as long as it runs. `settings` are the
-    coordinator's.
+    `at_once`: generations. `troubles` befall the cluster as long as it runs. `replicas`: of target
+    and draft each; with several, each is reached through a proxy. `settings` are the coordinator's.
     """
 
     policy: PolicyMaker | None = None
@@ -81,6 +89,7 @@ class Conditions:
     target_step_s: float = 0.0
     at_once: int = 32
     draft_round_trip_s: float | None = None
+    replicas: int = 1
     troubles: Callable[[Cluster], Coroutine[Any, Any, None]] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -95,21 +104,7 @@ def network_decoder(pair: TablePair, conditions: Conditions) -> Iterator[Network
     policies = RecordedPool(conditions.policy)
 
     async def enter() -> Cluster:
-        cluster = await stack.enter_async_context(
-            running_cluster(
-                WorkerPlan(
-                    TableModel(
-                        pair.target,
-                        step_time_s=conditions.target_step_s,
-                        blocks=conditions.target_blocks,
-                    )
-                ),
-                WorkerPlan(conditions.draft or TableModel(pair.draft)),
-                cut=conditions.cut,
-                draft_round_trip_s=conditions.draft_round_trip_s,
-                **conditions.settings,
-            )
-        )
+        cluster = await stack.enter_async_context(_cluster(pair, conditions))
         cluster.coordinator.pools.policy = policies
         if conditions.troubles is not None:
             await stack.enter_async_context(_befalling(conditions.troubles(cluster)))
@@ -128,6 +123,34 @@ def network_decoder(pair: TablePair, conditions: Conditions) -> Iterator[Network
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
+
+
+def _cluster(
+    pair: TablePair, conditions: Conditions
+) -> AbstractAsyncContextManager[Cluster, bool | None]:
+    def target() -> WorkerPlan:
+        model = TableModel(
+            pair.target, step_time_s=conditions.target_step_s, blocks=conditions.target_blocks
+        )
+        return WorkerPlan(model, weights_digest=WEIGHTS)
+
+    def draft() -> WorkerPlan:
+        return WorkerPlan(conditions.draft or TableModel(pair.draft))
+
+    if conditions.replicas > 1:
+        return running_pools(
+            [target() for _ in range(conditions.replicas)],
+            [draft() for _ in range(conditions.replicas)],
+            cut=conditions.cut,
+            **conditions.settings,
+        )
+    return running_cluster(
+        target(),
+        draft(),
+        cut=conditions.cut,
+        draft_round_trip_s=conditions.draft_round_trip_s,
+        **conditions.settings,
+    )
 
 
 @asynccontextmanager
