@@ -23,6 +23,7 @@ from outrider.rpc.server import RpcServer, stop_signal
 from outrider.rpc.tls import TlsFiles
 from outrider.settings import CoordinatorSettings, DraftTrust
 from outrider.settings.addresses import split_addresses
+from outrider.settings.coordinator import SpeculationChoice
 from outrider.v1 import generation_pb2, generation_pb2_grpc
 
 SERVICE_NAME = "outrider.v1.GenerationService"
@@ -36,6 +37,9 @@ class CoordinatorServer:
     """A coordinator's server and the pools it works with."""
 
     def __init__(self, settings: CoordinatorSettings) -> None:
+        self._speculates = (
+            settings.speculation is not SpeculationChoice.OFF and settings.draft_length != 0
+        )
         # The authority is that of the workers: clients of the public edge need no certificate.
         tls = TlsFiles(settings.tls_cert, settings.tls_key, settings.tls_ca)
         drafts = settings.draft_address
@@ -64,6 +68,8 @@ class CoordinatorServer:
         """Listens and begins to look for the workers. Raises ListenError."""
         await self.rpc.start()
         self.pools.start()
+        if self.pools.drafts.configured and not self._speculates:
+            log.warning("drafts are configured, but by default none is used: speculation is off")
 
     async def become_ready(self) -> None:
         """Waits until the target and its tokenizer are known, then says SERVING for good."""
