@@ -202,6 +202,10 @@ class TargetStream:
         self._kept_length = length
         if in_run and length > len(prefix):
             raise InternalFailure("the target left out a token")
+        if not in_run and length != len(prefix) + verdict.accepted:
+            raise InternalFailure("the target decided what it was not asked")
+        if not token_ids:
+            raise InternalFailure("the target answered a round without a token")
         repeats = in_run and length < len(prefix)
         ended = answer.round_number == self._number and verdict.done
         if ended or (repeats and token_ids != prefix.token_ids[length : length + len(token_ids)]):

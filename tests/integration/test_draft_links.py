@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -92,6 +92,45 @@ async def test_a_draft_is_used_again_when_its_link_is_back() -> None:
                 await asyncio.sleep(0.05)
         output = await cluster.generate(request())
     assert output.summary.speculation.accepted_tokens > LENGTH // 3
+
+
+def slow(proxy: DelayProxy) -> None:
+    proxy.round_trip_s = 0.5
+
+
+def swallowing(proxy: DelayProxy) -> None:
+    proxy.cut()
+    proxy.blackhole(True)
+
+
+@pytest.mark.parametrize("trouble", [slow, swallowing])
+async def test_a_link_that_fails_is_kept_away_from_until_it_is_well(
+    trouble: Callable[[DelayProxy], None],
+) -> None:
+    """A half-open connection, or half a second of latency (FAULTS I2)."""
+    expected = await alone()
+    async with linked_cluster(patience_ms=30) as (cluster, proxy):
+        (draft,) = cluster.coordinator.pools.drafts.all
+        assert (await cluster.generate(request())).summary.speculation.accepted_tokens > 0
+        assert draft.breaker.closed
+        trouble(proxy)
+        since = asyncio.get_running_loop().time()
+        outputs = [await cluster.generate(request()) for _ in range(4)]
+        took_s = asyncio.get_running_loop().time() - since
+        if trouble is swallowing:
+            assert not draft.breaker.closed
+            assert not draft.usable
+        proxy.round_trip_s = 0.0
+        proxy.blackhole(False)
+        async with asyncio.timeout(15):
+            while True:
+                again = await cluster.generate(request())
+                if draft.breaker.closed and again.summary.speculation.accepted_tokens > 20:
+                    break
+    for output in (*outputs, again):
+        assert_undisturbed(output, expected)
+    assert outputs[-1].summary.speculation.accepted_tokens == 0
+    assert took_s < 4 * 3 * LENGTH * TARGET_STEP_S
 
 
 @pytest.mark.parametrize("round_trip_s", [0.0, 0.02])

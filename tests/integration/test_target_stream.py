@@ -193,6 +193,27 @@ async def test_a_token_left_out_is_an_error() -> None:
             await decode(session, 3)
 
 
+@pytest.mark.parametrize("position", [2, 4])
+async def test_a_verdict_for_another_length_is_not_applied(position: int) -> None:
+    async with session_with([token(1, position, 10)], run_credit=0) as (session, _):
+        with pytest.raises(InternalFailure, match="not asked"):
+            await decode(session, 1)
+
+
+async def test_verdicts_of_earlier_rounds_are_dropped() -> None:
+    late = [token(1, 3, 99), token(1, 4, 98), token(2, 4, 11)]
+    async with session_with([token(1, 3, 10)], late, run_credit=0) as (session, _):
+        assert await decode(session, 2) == [10, 11]
+
+
+async def test_a_verdict_without_a_token_is_an_error_and_no_end_of_trying() -> None:
+    empty = token(1, 3, 10)
+    del empty.verdict.output_token_ids[:]
+    async with session_with([empty], run_credit=0) as (session, _):
+        with pytest.raises(InternalFailure, match="without a token"):
+            await decode(session, 1)
+
+
 async def test_another_process_in_the_middle_of_a_run_is_not_believed() -> None:
     async with session_with([token(1, 3, 10), token(1, 4, 11, replica="other")]) as (session, _):
         with pytest.raises(PoolUnavailable, match="restarted"):
