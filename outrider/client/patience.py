@@ -38,7 +38,8 @@ def may_go_on(error: ClientError) -> bool:
     match remote.code:
         case grpc.StatusCode.UNAVAILABLE:
             return remote.reason in ("", PoolUnavailable.reason)
-        case grpc.StatusCode.CANCELLED:  # By a server that ended, or by what stands before it.
+        case grpc.StatusCode.CANCELLED | grpc.StatusCode.INTERNAL:
+            # Without a word of ours: by a server that ended, or gRPC's own for a broken stream.
             return not remote.reason
         case grpc.StatusCode.RESOURCE_EXHAUSTED:
             return remote.retry_after_s is not None

@@ -34,6 +34,8 @@ def busy(retry_after_s: float | None) -> RequestError:
         ("UNAUTHENTICATED", "", None, False),
         ("PERMISSION_DENIED", "", None, False),
         ("DEADLINE_EXCEEDED", "", None, False),
+        ("INTERNAL", "", None, True),
+        ("INTERNAL", "INTERNAL", None, False),
         ("INTERNAL", "NUMERICAL_FAILURE", None, False),
         ("DATA_LOSS", "", None, False),
     ],
