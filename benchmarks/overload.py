@@ -56,11 +56,13 @@ class Outcome:
     tokens: int = 0
 
     async def ask(self, stub: generation_pb2_grpc.GenerationServiceAsyncStub, salt: int) -> None:
-        """One request. Its tokens count when they come within the period."""
-        began, came = time.monotonic(), 0
+        """One request. Tokens of a whole answer count as far as they come within the period."""
+        began, came, in_time = time.monotonic(), 0, 0
         try:
             async for response in stub.Generate(_request(salt)):
                 came += len(response.chunk.token_ids)
+                if time.monotonic() < self.began + SECONDS:
+                    in_time = came
         except aio.AioRpcError as error:
             remote = remote_error(error)
             refused = remote.code is grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -72,8 +74,7 @@ class Outcome:
         if came != TOKENS:
             self.malformed.append(f"{came} tokens")
         self.served_s.append(time.monotonic() - began)
-        if time.monotonic() < self.began + SECONDS:
-            self.tokens += came
+        self.tokens += in_time
 
     @property
     def goodput(self) -> float:
