@@ -126,6 +126,7 @@ class ReplicaSet:
             self._watchers[address] = [
                 asyncio.create_task(self._look_often(replica)),
                 asyncio.create_task(self._watch_health(replica)),
+                asyncio.create_task(self._weigh_often(replica)),
             ]
 
     def _forget(self, address: str) -> Replica:
@@ -164,9 +165,14 @@ class ReplicaSet:
             await replica.worker.watch(replica.look_soon.set)
             await asyncio.sleep(IMPATIENT_INTERVAL_S)
 
+    async def _weigh_often(self, replica: Replica) -> None:
+        while True:
+            await replica.worker.weigh()
+            await asyncio.sleep(LOOK_INTERVAL_S * random.uniform(0.8, 1.2))
+
     async def _look(self, replica: Replica) -> None:
         replica.renew_channel()
-        await replica.worker.probe()
+        await replica.worker.look()
         await self.looked(replica)
 
 

@@ -39,6 +39,9 @@ class Probe:
         return self.model is not None
 
 
+CLOSED = Probe(reason="its channel was closed")
+
+
 class Worker:
     """A worker's address, its channel and what the last look at it found."""
 
@@ -48,7 +51,7 @@ class Worker:
         self.own_streams = 0
         """Streams of this coordinator there, told by whoever opens them."""
         self.others = 0
-        """Streams that others had open there at the last look."""
+        """Streams that others had open there when it was weighed last."""
         self._health_name = health_name
         self._well_at = 0.0
         self._watched: _WatchCall | None = None
@@ -63,30 +66,49 @@ class Worker:
         self._health = health_pb2_grpc.HealthStub(channel)
 
     async def probe(self) -> Probe:
-        """Looks at the worker and remembers what it found. Never raises, within seconds.
-
-        A worker that was well and is only late with an answer stays as it was for a while. Its
-        load is told by the model thread, between two forwards, and decides nothing.
-        """
-        own_streams = self.own_streams
-        found, status = await asyncio.gather(self._look(), self._status(), return_exceptions=True)
-        known = self.last.status
-        if not isinstance(status, BaseException):
-            known = status
-            # It told them at some moment in between.
-            own_streams = max(own_streams, self.own_streams)
-            self.others = max(0, status.open_streams - own_streams)
-        if isinstance(found, Probe):
-            self.last = replace(found, status=known)
-            self._well_at = time.monotonic()
-        elif isinstance(found, (asyncio.CancelledError, *CLOSED_CALL_ERRORS)):
-            self.last = Probe(reason="its channel was closed")
-        elif not isinstance(found, aio.AioRpcError):
-            raise found
-        elif not self._is_only_late(found):
-            reason = f"{found.code().name}: {found.details() or 'no answer'}"
-            self.last = Probe(reason=reason)
+        """Looks at the worker and at its load. Never raises, within seconds."""
+        await asyncio.gather(self.look(), self.weigh())
         return self.last
+
+    async def look(self) -> None:
+        """Finds out what it serves and how it is.
+
+        A worker that was well and is only late with an answer stays as it was for a while.
+        """
+        try:
+            found = await self._look()
+        except aio.AioRpcError as error:
+            if not self._is_only_late(error):
+                reason = f"{error.code().name}: {error.details() or 'no answer'}"
+                self.last = Probe(reason=reason)
+        except CLOSED_CALL_ERRORS:
+            self.last = CLOSED
+        except asyncio.CancelledError:
+            if not ended_from_within():
+                raise
+            self.last = CLOSED
+        else:
+            self.last = replace(found, status=self.last.status)
+            self._well_at = time.monotonic()
+
+    async def weigh(self) -> None:
+        """Finds out its load. That is told by the model thread, between two forwards, and decides
+        nothing about its health."""
+        own_streams = self.own_streams
+        try:
+            status = await self._model_service.GetStatus(
+                model_pb2.ModelServiceGetStatusRequest(), timeout=PROBE_TIMEOUT_S
+            )
+        except (aio.AioRpcError, *CLOSED_CALL_ERRORS):
+            return
+        except asyncio.CancelledError:
+            if not ended_from_within():
+                raise
+            return
+        # It told them at some moment in between.
+        own_streams = max(own_streams, self.own_streams)
+        self.others = max(0, status.open_streams - own_streams)
+        self.last = replace(self.last, status=status)
 
     def doubt(self) -> None:
         """It failed somebody: from now on it has to answer in time to be taken for well."""
@@ -131,8 +153,3 @@ class Worker:
         except PairingError as error:
             return Probe(model, reason=str(error))
         return Probe(model)
-
-    async def _status(self) -> model_pb2.ModelServiceGetStatusResponse:
-        return await self._model_service.GetStatus(
-            model_pb2.ModelServiceGetStatusRequest(), timeout=PROBE_TIMEOUT_S
-        )

@@ -20,7 +20,7 @@ from outrider.delay_proxy import DelayProxy
 from outrider.rpc.channel import Channels, open_channel
 from outrider.testing.cluster import WorkerPlan, running_cluster, start_target
 from outrider.testing.pools import running_pools
-from outrider.v1 import generation_pb2
+from outrider.v1 import generation_pb2, model_pb2, model_pb2_grpc
 from tests.integration.undisturbed import alone, assert_undisturbed, request, table
 
 OFF = generation_pb2.SpeculationParams(mode=generation_pb2.SPECULATION_MODE_OFF)
@@ -42,15 +42,15 @@ async def test_callers_that_ask_in_vain_cause_no_storm_of_looks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     looks = 0
-    probe = Worker.probe
+    look = Worker.look
 
-    async def counted(self: Worker) -> object:
+    async def counted(self: Worker) -> None:
         nonlocal looks
         looks += 1
-        return await probe(self)
+        await look(self)
 
     async with running_cluster(plan(), None) as cluster:
-        monkeypatch.setattr(Worker, "probe", counted)
+        monkeypatch.setattr(Worker, "look", counted)
         clock = asyncio.get_running_loop().time
         until = clock() + 1.0
         while clock() < until:
@@ -61,9 +61,13 @@ async def test_callers_that_ask_in_vain_cause_no_storm_of_looks(
 
 
 @asynccontextmanager
-async def health_alone() -> AsyncIterator[tuple[str, health.aio.HealthServicer]]:
-    """A server that says how it is, and nothing else; its address."""
+async def health_alone(
+    model: model_pb2_grpc.ModelServiceServicer | None = None,
+) -> AsyncIterator[tuple[str, health.aio.HealthServicer]]:
+    """A server that says how it is, and of its model what `model` does; its address."""
     server = aio.server()
+    if model is not None:
+        model_pb2_grpc.add_ModelServiceServicer_to_server(model, server)
     servicer = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
     port = server.add_insecure_port("127.0.0.1:0")
@@ -206,3 +210,36 @@ async def test_an_answer_that_leaves_some_addresses_out_moves_nobody() -> None:
     for output in outputs:
         assert_undisturbed(output, expected)
         assert output.summary.speculation.target_moves == 0
+
+
+class Overworked(model_pb2_grpc.ModelServiceServicer):
+    """A worker whose model thread never comes to say how busy it is."""
+
+    async def GetModel(  # noqa: N802
+        self, request: model_pb2.GetModelRequest, context: object
+    ) -> model_pb2.GetModelResponse:
+        return model_pb2.GetModelResponse(replica_id="one", protocol_version=1)
+
+    async def GetStatus(  # noqa: N802
+        self, request: model_pb2.ModelServiceGetStatusRequest, context: object
+    ) -> model_pb2.ModelServiceGetStatusResponse:
+        await asyncio.sleep(60)
+        return model_pb2.ModelServiceGetStatusResponse()
+
+    async def GetTokenizer(  # noqa: N802
+        self, request: model_pb2.GetTokenizerRequest, context: object
+    ) -> AsyncIterator[model_pb2.GetTokenizerResponse]:
+        yield model_pb2.GetTokenizerResponse()
+
+
+async def test_the_health_of_a_busy_worker_is_known_at_once() -> None:
+    async with health_alone(Overworked()) as (address, servicer):
+        replicas = ReplicaSet(Listed([address]), Channels(), health_name=TARGET_SERVICE)
+        replicas.start()
+        await becomes(lambda: bool(replicas.well), within_s=1.0)
+        await asyncio.sleep(0.3)
+        await servicer.set(TARGET_SERVICE, NOT_SERVING)
+        await becomes(lambda: not replicas.well, within_s=1.0)
+        await servicer.set(TARGET_SERVICE, SERVING)
+        await becomes(lambda: bool(replicas.well), within_s=1.0)
+        await replicas.close()
