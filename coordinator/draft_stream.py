@@ -52,8 +52,8 @@ class DraftStream:
         self._round: draft_pb2.DraftRequest | None = None
         self._wanted = asyncio.Event()
         self._closing = False
-        self._writer = asyncio.create_task(self._guarded(self._write_rounds(open_message)))
-        self._reader = asyncio.create_task(self._guarded(self._read_answers()))
+        self._writer = asyncio.create_task(self._guarded(lambda: self._write_rounds(open_message)))
+        self._reader = asyncio.create_task(self._guarded(self._read_answers))
 
     def send(self, message: draft_pb2.DraftRound) -> None:
         """Has a round written, in place of one that is still to be written."""
@@ -91,10 +91,10 @@ class DraftStream:
             if self._on_end is not None:
                 self._on_answer(answer)
 
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _guarded(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Whatever ends the reading or the writing ends the stream, and nothing else."""
         try:
-            await work
+            await work()
         except CLOSED_CALL_ERRORS as error:
             self._end(await error_of(self.call) or error)
         except (aio.AioRpcError, DraftGoneError, asyncio.CancelledError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
 
 from coordinator import backoff, draft_dialogue
@@ -191,3 +192,12 @@ async def test_closing_half_closes() -> None:
         await bench.asked(1)
         await bench.session.close()
         await asyncio.wait_for(bench.draft.half_closed.wait(), 5.0)
+
+
+async def test_a_stream_that_is_given_up_before_it_begins_leaves_nothing() -> None:
+    async with session_under_test() as bench:
+        bench.session.commit(PLAN)
+        bench.session._fail(rest=False)
+        await asyncio.sleep(0.01)
+        gc.collect()
+    assert not bench.draft.rounds
