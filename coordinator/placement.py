@@ -55,7 +55,7 @@ class Placement:
 
     def best(self, *, besides: Collection[Replica] = ()) -> Replica | None:
         """Where to go now; None: nowhere. Those in `besides` only where there is no other."""
-        admitted = [one for one in self._replicas() if one.breaker.admits and self._fits(one)]
+        admitted = [one for one in self._replicas() if one.admits and self._fits(one)]
         others = [replica for replica in admitted if replica not in besides]
         return choose(self._key, others or admitted)
 

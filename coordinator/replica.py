@@ -68,6 +68,12 @@ class Replica:
         return self.well and not self.refusal and self.known_as == self.model.replica_id
 
     @property
+    def admits(self) -> bool:
+        """A generation may be sent there. After a failure not before it was looked at: what is
+        known of it may be of a process that is gone."""
+        return self.breaker.admits and not self.worker.doubted
+
+    @property
     def model(self) -> model_pb2.GetModelResponse:
         """What it serves; empty before it was reached."""
         return self.worker.last.model or _NO_MODEL

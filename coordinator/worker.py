@@ -54,6 +54,7 @@ class Worker:
         """Streams that others had open there when it was weighed last."""
         self._health_name = health_name
         self._well_at = 0.0
+        self._doubts = self._cleared = 0
         self._watched: _WatchCall | None = None
         self.reach_by(channel)
 
@@ -75,6 +76,7 @@ class Worker:
 
         A worker that was well and is only late with an answer stays as it was for a while.
         """
+        doubts = self._doubts
         try:
             found = await self._look()
         except aio.AioRpcError as error:
@@ -89,7 +91,7 @@ class Worker:
             self.last = CLOSED
         else:
             self.last = replace(found, status=self.last.status)
-            self._well_at = time.monotonic()
+            self._well_at, self._cleared = time.monotonic(), doubts
 
     async def weigh(self) -> None:
         """Finds out its load. That is told by the model thread, between two forwards, and decides
@@ -110,8 +112,14 @@ class Worker:
         self.others = max(0, status.open_streams - own_streams)
         self.last = replace(self.last, status=status)
 
+    @property
+    def doubted(self) -> bool:
+        """It failed somebody, and was not found well since."""
+        return self._doubts > self._cleared
+
     def doubt(self) -> None:
         """It failed somebody: from now on it has to answer in time to be taken for well."""
+        self._doubts += 1
         self._well_at = -math.inf
 
     async def watch(self, changed: Callable[[], None]) -> None:

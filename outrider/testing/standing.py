@@ -11,9 +11,18 @@ from outrider.rpc.channel import Channels
 from outrider.v1 import model_pb2
 
 
+class StandingReplica(Replica):
+    """Nobody looks at it, after a failure neither."""
+
+    @property
+    def admits(self) -> bool:
+        """Its breaker alone decides."""
+        return self.breaker.admits
+
+
 def standing_replica(address: str, *, replica_id: str, **model: object) -> Replica:
     """A replica that is well and fits. `model`: further fields of what it serves."""
-    replica = Replica(Endpoint(address), Channels(), health_name="")
+    replica = StandingReplica(Endpoint(address), Channels(), health_name="")
     replica.worker.last = Probe(
         model_pb2.GetModelResponse(
             replica_id=replica_id,

@@ -243,3 +243,44 @@ async def test_the_health_of_a_busy_worker_is_known_at_once() -> None:
         await servicer.set(TARGET_SERVICE, SERVING)
         await becomes(lambda: bool(replicas.well), within_s=1.0)
         await replicas.close()
+
+
+async def test_a_replica_that_failed_is_looked_at_before_anybody_is_sent_there() -> None:
+    """Its breaker may let somebody try when another process is there by then."""
+    async with running_pools([plan()]) as cluster:
+        (replica,) = cluster.coordinator.pools.targets.all
+        assert replica.admits
+        replica.failed()
+        replica.breaker.succeeded()
+        assert not replica.admits
+        await becomes(lambda: replica.admits, within_s=1.0)
+
+
+async def test_a_look_that_began_before_a_failure_says_nothing_of_it() -> None:
+    async with health_alone(Overworked()) as (address, _), DelayProxy(address) as link:
+        channel = open_channel(link.address)
+        worker = Worker(link.address, channel, health_name=TARGET_SERVICE)
+        await worker.look()
+        link.round_trip_s = 0.1
+        looking = asyncio.create_task(worker.look())
+        await asyncio.sleep(0.01)
+        worker.doubt()
+        await looking
+        assert worker.doubted
+        await worker.look()
+        assert not worker.doubted
+        await channel.close()
+
+
+async def test_restarts_in_a_row_lose_nobody() -> None:
+    """More of them than times that a target may be lost while it has a generation."""
+    expected = await alone()
+    async with running_pools([plan()], target_wait_s=20.0) as cluster:
+        (target,) = cluster.targets
+        asked = asyncio.create_task(cluster.generate(request(speculation=OFF)))
+        for _ in range(6):
+            await asyncio.sleep(0.05)
+            await target.kill()
+            await target.come_back(plan())
+        output = await asked
+    assert_undisturbed(output, expected)

@@ -23,6 +23,10 @@ class Standing:
     load: int = 0
     breaker: Breaker = field(default_factory=Breaker)
 
+    @property
+    def admits(self) -> bool:
+        return self.breaker.admits
+
 
 def pool(size: int) -> list[Replica]:
     return cast("list[Replica]", [Standing(f"10.0.0.{n}:7421") for n in range(size)])
