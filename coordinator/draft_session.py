@@ -17,6 +17,7 @@ from coordinator.draft_plan import DraftPlan
 from coordinator.draft_seat import DraftSeat
 from coordinator.draft_stream import DraftStream, UnlawfulDraftError
 from coordinator.draft_tree import DraftTree
+from coordinator.pairing import PairingError
 from coordinator.placement import Placement
 from coordinator.replica import Replica
 from outrider.errors import InternalFailure, NumericalFailure, PoolUnavailable
@@ -153,8 +154,8 @@ class DraftSession:
                 on_end=self._ended,
                 timeout_s=left_s,
             )
-        except CLOSED_CALL_ERRORS:
-            # Its channel was closed: it is no replica any more.
+        except (PairingError, *CLOSED_CALL_ERRORS):
+            # Its process or its channel is gone since it was chosen.
             replica.openings.give_back()
             self._fail(rest=False)
             return

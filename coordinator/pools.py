@@ -33,6 +33,7 @@ class Pools:
         """`tokenizer_digest`: what the targets' tokenizer must have; empty: any."""
         self._matching = Matching(pinned_digest=tokenizer_digest)
         self._endings: set[asyncio.Task[None]] = set()
+        self._probe: asyncio.Task[None] | None = None
         self.targets, self.drafts = targets, drafts
         targets.looked, drafts.looked = self._take_target, self._take_draft
         self.became_ready = asyncio.Event()
@@ -46,6 +47,8 @@ class Pools:
     async def close(self) -> None:
         """Stops watching and closes the channels."""
         await asyncio.gather(*self._endings, return_exceptions=True)
+        if self._probe is not None:
+            self._probe.cancel()
         await self.targets.close()
         await self.drafts.close()
 
@@ -61,8 +64,11 @@ class Pools:
         self.drafts.suspect()
 
     async def probe(self) -> None:
-        """Looks at all workers, without waiting for what a new one has to be asked."""
-        await asyncio.gather(self.targets.probe(), self.drafts.probe())
+        """Looks at all workers, without waiting for what a new one has to be asked. Once for all
+        who ask meanwhile."""
+        if self._probe is None or self._probe.done():
+            self._probe = asyncio.create_task(self._probe_all())
+        await asyncio.shield(self._probe)
 
     async def look(self) -> None:
         """Looks at all workers once, and at their fit when one of them is new."""
@@ -120,6 +126,9 @@ class Pools:
         if fault := self.targets.fault:
             reasons.append(f"no target at {fault}")
         return "; ".join(reasons) or "no target was found yet"
+
+    async def _probe_all(self) -> None:
+        await asyncio.gather(self.targets.probe(), self.drafts.probe())
 
     async def _take_target(self, replica: Replica) -> None:
         if not await self._matching.take_target(replica):

@@ -15,7 +15,7 @@ from outrider.testing.scripted import TableModel
 from outrider.v1 import common_pb2, generation_pb2
 from tests.integration.undisturbed import table
 
-FOR_S = 4.0
+FOR_S = 3.0
 CALLERS = 12
 SAMPLING = common_pb2.SamplingParams(temperature=0.0, ignore_eos=True)
 LAWFUL_ENDS = {StatusCode.DEADLINE_EXCEEDED, StatusCode.CANCELLED, StatusCode.UNAVAILABLE}

@@ -60,6 +60,25 @@ async def test_callers_that_ask_in_vain_cause_no_storm_of_looks(
     assert 1 <= looks <= 15
 
 
+async def test_many_who_ask_how_the_workers_are_are_answered_by_few_looks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = 0
+    look = Worker.look
+
+    async def counted(self: Worker) -> None:
+        nonlocal looks
+        looks += 1
+        await look(self)
+
+    async with running_cluster(plan(), None) as cluster:
+        monkeypatch.setattr(Worker, "look", counted)
+        asked = generation_pb2.GenerationServiceGetStatusRequest()
+        answers = await asyncio.gather(*(cluster.stub.GetStatus(asked) for _ in range(200)))
+    assert all(answer.targets[0].usable for answer in answers)
+    assert 1 <= looks <= 100
+
+
 @asynccontextmanager
 async def health_alone(
     model: model_pb2_grpc.ModelServiceServicer | None = None,
