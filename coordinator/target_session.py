@@ -14,18 +14,14 @@ from coordinator.calls import CLOSED_CALL_ERRORS, out_of_time
 from coordinator.pairing import PairingError, spoken_version
 from coordinator.placement import Placement
 from coordinator.replica import Replica
+from coordinator.target_patience import FAILED, FULL, LOST, TargetPatience
 from coordinator.target_stream import TargetStream
-from outrider.errors import Exhausted, InternalFailure, OutriderError, PoolUnavailable
+from outrider.errors import OutriderError, PoolUnavailable
 from outrider.prefix import TokenPrefix
 from outrider.v1 import common_pb2, target_pb2
 
-LOST, FULL, FAILED = PoolUnavailable.reason, Exhausted.reason, InternalFailure.reason
-"""Why a target did not do it, where another may."""
 DECODE_TOKENS = "decode_tokens"
 """The feature of a target that decodes several tokens alone, without a round trip for each."""
-MOST_LOSSES = 4
-"""Targets that may be lost in a row without a token in between: it may be the request that does
-it."""
 LOOK_AGAIN_S = 0.1
 JITTER_S = 0.002
 """For each generation of a lost target: they do not all come to the next one at once."""
@@ -67,11 +63,8 @@ class TargetSession:
         self._end_later = end_later
         self._replica: Replica | None = None
         self._stream: TargetStream | None = None
-        self._lost: set[Replica] = set()
+        self._patience = TargetPatience(wait_s)
         self._begun = False
-        self._served = False
-        self._losses = 0
-        self._full_since = 0.0
         self._replays = 0
         self.moves = 0
         """Times that another stream took the place of one that was lost or left."""
@@ -113,8 +106,7 @@ class TargetSession:
                     raise
                 await self._lose(replica, error)
             else:
-                self._losses, self._full_since, self._served = 0, 0.0, True
-                self._lost.clear()
+                self._patience.served()
                 replica.breaker.succeeded()
                 return verdict
 
@@ -175,7 +167,7 @@ class TargetSession:
         until = time.perf_counter() + self._wait_s
         if self._deadline is not None:
             until = min(until, self._deadline)
-        while (replica := self._placement.best(besides=self._lost)) is None:
+        while (replica := self._placement.best(besides=self._patience.tried)) is None:
             # One that is at rest after a failure is worth waiting for; nobody at all is not.
             hopeless = not self._begun and not self._placement.any
             if hopeless or time.perf_counter() >= until:
@@ -184,11 +176,7 @@ class TargetSession:
         return replica
 
     async def _lose(self, replica: Replica, error: OutriderError) -> None:
-        """That target did not do it; returns when another is to be tried. Raises the error if not.
-
-        Want of room is no fault of the target's: a generation that has begun waits for it, another
-        asks each target once.
-        """
+        """That target did not do it; returns when one is to be tried. Raises the error if none."""
         full = error.reason == FULL
         crowd = replica.generations
         if self._stream is not None:
@@ -197,19 +185,11 @@ class TargetSession:
         if out_of_time(self._deadline):
             raise error
         replica.failed(rest=not full)
-        self._lost.add(replica)
-        other = self._placement.best(besides=self._lost)
-        alone = other is None or other in self._lost
-        if not full:
-            self._losses += 1
-            patient = self._losses < MOST_LOSSES and not (alone and error.reason == FAILED)
-        elif self._served:
-            now = time.perf_counter()
-            self._full_since = self._full_since or now
-            patient = now - self._full_since < self._wait_s
-        else:
-            patient = len(self._lost) < MOST_LOSSES and not alone
-        if not patient:
+        tried = self._patience.tried
+        tried.add(replica)
+        other = self._placement.best(besides=tried)
+        alone = other is None or other in tried
+        if not self._patience.lasts(error, alone=alone):
             raise error
         log.info("target left", address=replica.address, reason=error.message)
         self.moves += 1
