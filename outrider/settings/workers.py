@@ -136,6 +136,14 @@ class WorkerSettings(ServiceSettings):
         description="Seconds that state outlives a broken stream, or stays pinned by a silent one.",
     )
 
+    hang_s: float = Field(
+        600.0,
+        gt=0,
+        le=86_400,
+        description="Seconds after which a forward that does not end is taken to hang: health says "
+        "NOT_SERVING then, and open streams end.",
+    )
+
     @field_validator("tls_ca")
     @classmethod
     def _callers_are_checked_with_tls(cls, path: Path | None, info: ValidationInfo) -> Path | None:

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from outrider.engine.handles import HandleTable
 from outrider.engine.ticket import RoundTimings
+from outrider.errors import PoolUnavailable
 from outrider.v1 import model_pb2
 from outrider.worker.model_description import ModelDescription
 from outrider.worker.worker_loop import WorkerLoop
@@ -17,6 +18,9 @@ from outrider.worker.worker_loop import WorkerLoop
 JobT = TypeVar("JobT")
 ResultT = TypeVar("ResultT")
 AnswerT = TypeVar("AnswerT")
+
+
+RETRY_AFTER_S = 1.0
 
 
 @dataclass(slots=True)
@@ -43,8 +47,16 @@ class Runtime(Generic[JobT, ResultT]):
     loop: WorkerLoop[JobT, ResultT]
     counts: RoundCounts = field(default_factory=RoundCounts)
     open_streams: int = 0
+    hangs: bool = False
+    """The model loop has not answered for so long that nobody should wait for it any more."""
     background: set[asyncio.Task[Any]] = field(default_factory=set)
     ready_since: float = field(default_factory=time.monotonic)
+
+    def check_alive(self) -> None:
+        """Raises PoolUnavailable while the model loop hangs: whoever waits is not to be told that
+        it is still at work."""
+        if self.hangs:
+            raise PoolUnavailable("the model does not answer", retry_after_s=RETRY_AFTER_S)
 
     async def on_model_thread(self, action: Callable[[HandleTable], AnswerT]) -> AnswerT:
         """Runs a quick operation on the KV state where that state lives.

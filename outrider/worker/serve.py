@@ -38,7 +38,7 @@ async def serve_worker(kind: WorkerKind[JobT, ResultT], settings: WorkerSettings
     stopping = stop_signal()
     replica_id = secrets.token_hex(8)
     flush_traces = telemetry.configure(f"outrider-{_role(kind)}", replica_id=replica_id)
-    server = WorkerServer(kind, worker_listener(settings))
+    server = WorkerServer(kind, worker_listener(settings), hang_s=settings.hang_s)
     await server.rpc.start()
     stopped = asyncio.create_task(stopping.wait())
     try:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+import structlog
 from grpc import aio
 
 from outrider.engine.handles import HandleTable
@@ -28,6 +29,9 @@ ResultT = TypeVar("ResultT")
 
 MODEL_SERVICE = "outrider.v1.ModelService"
 LOOP_WATCH_INTERVAL_S = 0.5
+HANG_S = 600.0
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,11 @@ class WorkerKind(Generic[JobT, ResultT]):
 class WorkerServer(Generic[JobT, ResultT]):
     """A worker's server: it answers health from its first moment, and all else once filled."""
 
-    def __init__(self, kind: WorkerKind[JobT, ResultT], listener: Listener) -> None:
+    def __init__(
+        self, kind: WorkerKind[JobT, ResultT], listener: Listener, *, hang_s: float = HANG_S
+    ) -> None:
+        """`hang_s`: how long the model loop may not answer before it is taken to hang."""
+        self._hang_s = hang_s
         self._slot: WorkerSlot[Runtime[JobT, ResultT]] = WorkerSlot()
         self._watcher: asyncio.Task[None] | None = None
         self.rpc = RpcServer(listener, service_names=kind.service_names)
@@ -84,8 +92,23 @@ class WorkerServer(Generic[JobT, ResultT]):
         while loop.alive:
             await asyncio.sleep(LOOP_WATCH_INTERVAL_S)
             with suppress(OutriderError):
-                await loop.call(HandleTable.expire)
+                await self._expire(loop)
         await self.rpc.set_not_serving()
+
+    async def _expire(self, loop: WorkerLoop[JobT, ResultT]) -> None:
+        """Has the model loop do it; a loop that does not come to it hangs, until it does."""
+        expiring = asyncio.create_task(loop.call(HandleTable.expire))
+        finished, _ = await asyncio.wait({expiring}, timeout=self._hang_s)
+        if not finished:
+            log.error("the model does not answer", seconds=self._hang_s)
+            self.runtime.hangs = True
+            await self.rpc.set_not_serving()
+            await asyncio.wait({expiring})
+            log.warning("the model answers again")
+            self.runtime.hangs = False
+            if not self._slot.draining:
+                await self.rpc.set_serving()
+        expiring.result()
 
     async def stop(self, grace_s: float) -> None:
         """Drains, then ends the model loop.

@@ -30,6 +30,11 @@ class WorkerSlot(Generic[WorkerT]):
         self._worker = worker
 
     @property
+    def draining(self) -> bool:
+        """It lets no stream in any more."""
+        return self._draining
+
+    @property
     def filled(self) -> bool:
         """The model is loaded."""
         return self._worker is not None

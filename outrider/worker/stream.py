@@ -128,6 +128,7 @@ class RoundStream(Generic[RequestT, RoundT, JobT, ResultT, ResponseT]):
                 self._runtime.loop.forget(binding.owner)
 
     def _alive(self, since: float) -> ResponseT:
+        self._runtime.check_alive()
         response = self._handler.response(OPENING)
         response.progress.elapsed_ms = int((time.monotonic() - since) * 1000)
         return response
@@ -182,6 +183,7 @@ class _StreamWork(Generic[RequestT, RoundT, JobT, ResultT, ResponseT]):
         """Words what became of a round."""
         response = self._handler.response(outcome.round.number)
         if isinstance(outcome, StillWorking):
+            self._runtime.check_alive()
             response.progress.elapsed_ms = outcome.elapsed_ms
             return response
         if isinstance(outcome, GaveWay):
