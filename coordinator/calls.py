@@ -64,6 +64,9 @@ async def finish_call(call: aio.StreamStreamCall[Any, Any], *, patience_s: float
                 pass
     except (TimeoutError, aio.AioRpcError, *CLOSED_CALL_ERRORS):
         pass
+    except asyncio.CancelledError:
+        if not ended_from_within():
+            raise
     finally:
         if not call.done():
             call.cancel()

@@ -112,10 +112,14 @@ class TargetSession:
 
     async def close(self) -> None:
         """Half-closes, so that the target frees the state at once."""
-        stream = self._stream
-        self._leave()
-        if stream is not None:
-            await stream.close()
+        stream, self._stream = self._stream, None
+        try:
+            if stream is not None:
+                self._replays += stream.replays
+                await stream.close()
+        finally:
+            # Until now its channel was in use.
+            self._leave()
 
     async def _seat(self) -> Replica:
         """The target to go on with. Raises PoolUnavailable where there is none in time."""

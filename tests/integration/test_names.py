@@ -115,7 +115,7 @@ async def test_a_new_address_gets_traffic_within_seconds(names: Names) -> None:
 async def test_an_address_that_is_gone_is_left_and_forgotten(names: Names) -> None:
     async with named_pool(names, 2) as (cluster, _):
         asked = token_request(
-            [1, 2, 3], max_new_tokens=400, sampling=common_pb2.SamplingParams(temperature=0)
+            [1, 2, 3], max_new_tokens=1500, sampling=common_pb2.SamplingParams(temperature=0)
         )
         expected = (await cluster.generate(asked)).token_ids
         received: list[int] = []

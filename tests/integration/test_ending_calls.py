@@ -1,0 +1,69 @@
+"""Ending a stream in order, whatever becomes of its channel meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from grpc import aio
+
+from coordinator.calls import finish_call
+from outrider.rpc.channel import open_channel
+from outrider.v1 import target_pb2, target_pb2_grpc
+
+
+class Endless:
+    """Takes what it gets and answers nothing, nor ends."""
+
+    async def Verify(  # noqa: N802
+        self, requests: AsyncIterator[target_pb2.VerifyRequest], context: object
+    ) -> AsyncIterator[target_pb2.VerifyResponse]:
+        async for _ in requests:
+            pass
+        await asyncio.sleep(60.0)
+        yield target_pb2.VerifyResponse()
+
+
+@pytest.fixture
+async def channel() -> AsyncIterator[aio.Channel]:
+    server = aio.server()
+    target_pb2_grpc.add_TargetServiceServicer_to_server(Endless(), server)  # type: ignore[arg-type]
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with open_channel(f"127.0.0.1:{port}") as channel:
+        yield channel
+    await server.stop(0)
+
+
+async def opened(channel: aio.Channel) -> aio.StreamStreamCall[object, object]:
+    call = target_pb2_grpc.TargetServiceStub(channel).Verify()
+    await call.write(target_pb2.VerifyRequest())
+    return call
+
+
+async def test_a_channel_that_is_closed_meanwhile_ends_the_call_and_nothing_else(
+    channel: aio.Channel,
+) -> None:
+    ending = asyncio.create_task(finish_call(await opened(channel), patience_s=5.0))
+    await asyncio.sleep(0.05)
+    await channel.close()
+    async with asyncio.timeout(1.0):
+        await ending
+
+
+async def test_whoever_ends_a_call_may_be_stopped(channel: aio.Channel) -> None:
+    call = await opened(channel)
+    ending = asyncio.create_task(finish_call(call, patience_s=5.0))
+    await asyncio.sleep(0.05)
+    ending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await ending
+    assert call.done()
+
+
+async def test_a_peer_that_does_not_end_is_not_waited_for(channel: aio.Channel) -> None:
+    call = await opened(channel)
+    async with asyncio.timeout(1.0):
+        await finish_call(call, patience_s=0.05)
+    assert call.done()
