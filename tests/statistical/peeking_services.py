@@ -111,7 +111,7 @@ def draw_twice(patch: Patch) -> None:
     add = DraftTree.add
     random = Random(0)
 
-    def twice(self: DraftTree, token: Token, *, until_length: int) -> Arrival:
+    def twice(self: DraftTree, token: Token, **place: Any) -> Arrival:
         paths: dict[int, Sequence[int]] = self.__dict__.setdefault("paths", {})
         if token.HasField("parent_node_id"):
             path = paths.get(token.parent_node_id)
@@ -119,11 +119,11 @@ def draw_twice(patch: Patch) -> None:
             length = self._rounds.get(token.root_round)
             path = None if length is None else self._prefix.token_ids[:length]
         if path is None or token.guess:
-            return add(self, token, until_length=until_length)
+            return add(self, token, **place)
         paths[token.node_id] = (*path[-2:], token.token_id)
         later = another_draw(token, path, random)
-        arrival = add(self, token, until_length=until_length)
-        add(self, later, until_length=until_length)
+        arrival = add(self, token, **place)
+        add(self, later, **place)
         return arrival
 
     patch.setattr(DraftTree, "add", twice)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from coordinator.honesty import Honesty
 from outrider.testing.exactness.decoding import Decoder
 from outrider.testing.exactness.experiments import Transitions, no_seeds
 from outrider.testing.exactness.network import Conditions, network_decoder
@@ -40,6 +41,12 @@ def conditions(*, draft: TableModel | None = None, **chances: tuple[float, ...])
     none = {"ahead": (0,), "branches": (0,), "patience_s": ALL_WAITED_FOR, "run": (0,)}
     made = Chances(**{**none, **chances})  # type: ignore[arg-type]
     return Conditions(policy=random_policies(made), cut=CUT, draft=draft)
+
+
+@pytest.fixture(autouse=True)
+def believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some peeks are found out by how often tokens are accepted: here the law is to show them."""
+    monkeypatch.setattr(Honesty, "trusted", property(lambda _: True))
 
 
 def no_peek(patch: Patch) -> None:
