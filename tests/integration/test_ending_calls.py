@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from grpc import aio
@@ -36,8 +37,8 @@ async def channel() -> AsyncIterator[aio.Channel]:
     await server.stop(0)
 
 
-async def opened(channel: aio.Channel) -> aio.StreamStreamCall[object, object]:
-    call = target_pb2_grpc.TargetServiceStub(channel).Verify()
+async def opened(channel: aio.Channel) -> aio.StreamStreamCall[Any, Any]:
+    call: aio.StreamStreamCall[Any, Any] = target_pb2_grpc.TargetServiceStub(channel).Verify()
     await call.write(target_pb2.VerifyRequest())
     return call
 
