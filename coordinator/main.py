@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from contextlib import suppress
 
 import structlog
 
@@ -29,6 +30,8 @@ from outrider.v1 import generation_pb2, generation_pb2_grpc
 SERVICE_NAME = "outrider.v1.GenerationService"
 TARGET_SERVICE = "outrider.v1.TargetService"
 DRAFT_SERVICE = "outrider.v1.DraftService"
+
+DRAFTS_WAIT_S = 2.0
 
 log = structlog.get_logger(__name__)
 
@@ -72,8 +75,15 @@ class CoordinatorServer:
             log.warning("drafts are configured, but by default none is used: speculation is off")
 
     async def become_ready(self) -> None:
-        """Waits until the target and its tokenizer are known, then says SERVING for good."""
+        """Waits until the target and its tokenizer are known, then says SERVING for good.
+
+        Drafts are waited for a moment too, so that the first requests have the help of those that
+        are there.
+        """
         await self.pools.became_ready.wait()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAFTS_WAIT_S):
+                await self.pools.drafts.look()
         await self.rpc.set_serving()
 
     async def stop(self, grace_s: float) -> None:
