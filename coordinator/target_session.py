@@ -16,7 +16,7 @@ from coordinator.placement import Placement
 from coordinator.replica import Replica
 from coordinator.target_patience import FAILED, FULL, LOST, TargetPatience
 from coordinator.target_stream import TargetStream
-from outrider.errors import OutriderError, PoolUnavailable
+from outrider.errors import OutOfTime, OutriderError, PoolUnavailable
 from outrider.prefix import TokenPrefix
 from outrider.v1 import common_pb2, target_pb2
 
@@ -28,6 +28,7 @@ JITTER_S = 0.002
 LONGEST_JITTER_S = 0.25
 FULL_PAUSE_S = 0.5
 LONGEST_OPENING_S = 10.0
+LATE = "the caller's deadline has passed"
 
 log = structlog.get_logger(__name__)
 
@@ -93,7 +94,8 @@ class TargetSession:
         trace: common_pb2.TraceContext,
         further: int = 0,
     ) -> target_pb2.Verdict:
-        """As TargetStream.verify. Raises PoolUnavailable when no target could do it in time."""
+        """As TargetStream.verify. Raises PoolUnavailable when no target could do it, OutOfTime when
+        the caller's deadline came first."""
         while True:
             replica = await self._seat()
             try:
@@ -167,13 +169,15 @@ class TargetSession:
         return other is None or other is replica
 
     async def _place(self) -> Replica:
-        """The target to go to, once there is one. Raises PoolUnavailable."""
+        """The target to go to, once there is one. Raises PoolUnavailable or OutOfTime."""
         until = time.perf_counter() + self._wait_s
         if self._deadline is not None:
             until = min(until, self._deadline)
         while (replica := self._placement.best(besides=self._patience.tried)) is None:
             # One that is at rest after a failure is worth waiting for; nobody at all is not.
             hopeless = not self._begun and not self._placement.any
+            if out_of_time(self._deadline):
+                raise OutOfTime(LATE)
             if hopeless or time.perf_counter() >= until:
                 raise PoolUnavailable("no target serves these weights now", retry_after_s=1.0)
             await asyncio.sleep(LOOK_AGAIN_S * random.uniform(0.5, 1.5))
@@ -187,7 +191,7 @@ class TargetSession:
             self._stream.abandon()
         self._leave()
         if out_of_time(self._deadline):
-            raise error
+            raise OutOfTime(LATE) from error
         replica.failed(rest=not full)
         tried = self._patience.tried
         tried.add(replica)

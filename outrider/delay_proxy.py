@@ -85,6 +85,8 @@ class DelayProxy:
         link = asyncio.get_running_loop().create_task(self._link(reader, writer))
         self._links.add(link)
         link.add_done_callback(self._links.discard)
+        # A link that is cut before its first step has nobody else to end it.
+        link.add_done_callback(lambda _: writer.transport.abort())
 
     async def _link(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection until both sides have ended it or one has broken."""

@@ -8,6 +8,7 @@ OutriderError
 ├── Unauthenticated       UNAUTHENTICATED     the caller did not show who it is
 ├── NotAllowed            PERMISSION_DENIED   the caller is known and may not call
 ├── Exhausted             RESOURCE_EXHAUSTED  no room now; carries a delay to retry after
+├── OutOfTime             DEADLINE_EXCEEDED   the caller's own deadline has passed
 ├── PoolUnavailable       UNAVAILABLE         no worker to serve this; carries a delay
 ├── NumericalFailure      INTERNAL            the model gave NaN or infinite logits
 └── InternalFailure       INTERNAL            anything else; the cause is in the log only
@@ -36,6 +37,7 @@ class Status(StrEnum):
     UNAUTHENTICATED = "UNAUTHENTICATED"
     PERMISSION_DENIED = "PERMISSION_DENIED"
     RESOURCE_EXHAUSTED = "RESOURCE_EXHAUSTED"
+    DEADLINE_EXCEEDED = "DEADLINE_EXCEEDED"
     UNAVAILABLE = "UNAVAILABLE"
     INTERNAL = "INTERNAL"
 
@@ -123,6 +125,13 @@ class Exhausted(OutriderError):
 
     status = Status.RESOURCE_EXHAUSTED
     reason = "NO_CAPACITY"
+
+
+class OutOfTime(OutriderError):
+    """The caller's own deadline has passed, or is about to."""
+
+    status = Status.DEADLINE_EXCEEDED
+    reason = "DEADLINE_EXCEEDED"
 
 
 class PoolUnavailable(OutriderError):

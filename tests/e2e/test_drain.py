@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import grpc
+import pytest
 from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
@@ -62,6 +63,7 @@ def assert_whole(answers: list[Watched], calm: list[Watched]) -> None:
     assert [answer.token_ids for answer in answers] == [answer.token_ids for answer in calm]
 
 
+@pytest.mark.slow
 async def test_whoever_is_told_to_end_ends_well(tmp_path: Path) -> None:
     async with tiny_fleet(tmp_path, drafts=1) as fleet:
         async with watching(fleet.addresses[0]) as ask:
