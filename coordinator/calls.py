@@ -10,6 +10,8 @@ from typing import Any
 import grpc
 from grpc import aio
 
+STATUS_LAG_S = 0.5
+
 CLOSED_CALL_ERRORS = (aio.UsageError, aio.InternalError, asyncio.InvalidStateError)
 """What grpc.aio raises on a write to, or a read from, a call that is already over."""
 
@@ -41,10 +43,15 @@ def ended_from_within() -> bool:
 
 
 async def error_of(call: aio.StreamStreamCall[Any, Any]) -> aio.AioRpcError | None:
-    """What ended a call that was found over; None when it is not, or ended in order."""
-    if not call.done():
+    """What ended a call that was found over; None when it is not, or ended in order.
+
+    Its status may come a moment after the failure to write to it.
+    """
+    try:
+        async with asyncio.timeout(STATUS_LAG_S):
+            code = await call.code()
+    except TimeoutError:
         return None
-    code = await call.code()
     if code is grpc.StatusCode.OK:
         return None
     return aio.AioRpcError(

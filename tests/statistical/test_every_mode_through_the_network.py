@@ -116,7 +116,7 @@ def test_failover_moves_no_law() -> None:
         )
         assert QUICKEST.passes(experiment)
     assert counting.seen[Place.AFTER_REPLAY] >= 20
-    assert counting.seen[Place.INSIDE] > 1_000
+    assert counting.seen[Place.INSIDE] > 300
 
 
 NEVER = (0,)
@@ -199,4 +199,4 @@ def test_a_hostile_draft_that_is_not_trusted_moves_no_law() -> None:
         counting = Counting(decoder)
         experiment = Transitions(PAIR, counting, prompt_token_ids=PROMPT, seeds=no_seeds)
         assert QUICK.passes(experiment)
-    assert counting.seen[Place.INSIDE] > 1_000
+    assert counting.seen[Place.INSIDE] > 300
