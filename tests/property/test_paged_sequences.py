@@ -215,10 +215,11 @@ def test_the_histories_find_a_planted_fault(fault: type[Histories]) -> None:
         run_state_machine_as_test(
             fault,
             settings=settings(
-                max_examples=300,
+                max_examples=1000,
                 stateful_step_count=50,
                 deadline=None,
                 database=None,
+                derandomize=True,
                 phases=[Phase.generate],
                 report_multiple_bugs=False,
             ),
