@@ -1,9 +1,11 @@
-"""Ending bidirectional calls properly."""
+"""Calls that end: in order, by themselves, or because their channel is closed."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +14,19 @@ from grpc import aio
 
 STATUS_LAG_S = 0.5
 
-CLOSED_CALL_ERRORS = (aio.UsageError, aio.InternalError, asyncio.InvalidStateError)
-"""What grpc.aio raises on a write to, or a read from, a call that is already over."""
+
+class CancelledCallError(Exception):
+    """A call was cancelled while it was awaited, as when its channel is closed."""
+
+
+CLOSED_CALL_ERRORS = (
+    aio.UsageError,
+    aio.InternalError,
+    asyncio.InvalidStateError,
+    CancelledCallError,
+)
+"""What a write to, or a read from, a call gives that is already over; the last one only within
+`awaited_calls`."""
 
 CLOCKS_APART_S = 0.05
 """A call may end that much before its time is up by another clock."""
@@ -35,11 +48,17 @@ def out_of_time(deadline: float | None) -> bool:
     return deadline is not None and time.perf_counter() >= deadline - CLOCKS_APART_S
 
 
-def ended_from_within() -> bool:
-    """A CancelledError comes from a call that was awaited, as when its channel is closed: nobody
-    asked the running task to stop."""
-    task = asyncio.current_task()
-    return task is not None and not task.cancelling()
+@contextmanager
+def awaited_calls() -> Iterator[None]:
+    """A CancelledError of a call that is awaited in here becomes a CancelledCallError; one that
+    asks the running task to stop passes."""
+    try:
+        yield
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise CancelledCallError from error
 
 
 async def error_of(call: aio.StreamStreamCall[Any, Any]) -> aio.AioRpcError | None:
@@ -49,31 +68,30 @@ async def error_of(call: aio.StreamStreamCall[Any, Any]) -> aio.AioRpcError | No
     """
     try:
         async with asyncio.timeout(STATUS_LAG_S):
-            code = await call.code()
-    except TimeoutError:
+            with awaited_calls():
+                code = await call.code()
+                if code is grpc.StatusCode.OK:
+                    return None
+                return aio.AioRpcError(
+                    code,
+                    await call.initial_metadata(),
+                    await call.trailing_metadata(),
+                    details=await call.details(),
+                )
+    except (TimeoutError, *CLOSED_CALL_ERRORS):
         return None
-    if code is grpc.StatusCode.OK:
-        return None
-    return aio.AioRpcError(
-        code,
-        await call.initial_metadata(),
-        await call.trailing_metadata(),
-        details=await call.details(),
-    )
 
 
 async def finish_call(call: aio.StreamStreamCall[Any, Any], *, patience_s: float = 1.0) -> None:
     """Half-closes a stream and waits briefly for its end; cancels it if that does not come."""
     try:
         async with asyncio.timeout(patience_s):
-            await call.done_writing()
-            while await call.read() is not aio.EOF:
-                pass
+            with awaited_calls():
+                await call.done_writing()
+                while await call.read() is not aio.EOF:
+                    pass
     except (TimeoutError, aio.AioRpcError, *CLOSED_CALL_ERRORS):
         pass
-    except asyncio.CancelledError:
-        if not ended_from_within():
-            raise
     finally:
         if not call.done():
             call.cancel()

@@ -14,7 +14,6 @@ from coordinator.drafting import Drafting
 from coordinator.ending import Cut, cut_output
 from coordinator.plan import GenerationPlan
 from coordinator.proposal import Proposal
-from coordinator.replica import Replica
 from coordinator.statistics import SpeculationStatistics
 from coordinator.target_session import TargetSession
 from coordinator.tracing import RoundTrace
@@ -147,7 +146,7 @@ class DecodeLoop:
         """Tells drafts whether their tokens were accepted, and how likely that was to be."""
         expected = verdict.expected_acceptance
         for place, (source, chance) in enumerate(zip(proposal.sources, expected, strict=False)):
-            if isinstance(source, Replica):
+            if source is not None:
                 source.judged(chance, accepted=place < verdict.accepted)
 
     def _cut(self, verdict: target_pb2.Verdict) -> Cut:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from coordinator.replica import Replica
 from outrider.v1 import common_pb2
 
 
@@ -17,7 +18,7 @@ class DraftNode:
 
     token: common_pb2.DraftToken
     length: int
-    source: object = None
+    source: Replica | None = None
     names: list[int] = field(default_factory=list)
     drawn: DraftNode | None = None
     guesses: dict[int, DraftNode] = field(default_factory=dict)

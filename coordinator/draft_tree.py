@@ -14,6 +14,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from coordinator.draft_node import DraftNode, without_place
+from coordinator.replica import Replica
 from outrider.prefix import TokenPrefix
 from outrider.v1 import common_pb2
 
@@ -84,9 +85,9 @@ class DraftTree:
             node = node.drawn
         return tokens
 
-    def sources(self, limit: int) -> list[object]:
+    def sources(self, limit: int) -> list[Replica | None]:
         """Who drafted the tokens of `chain`."""
-        sources: list[object] = []
+        sources: list[Replica | None] = []
         node = self._root.drawn
         while node is not None and len(sources) < limit:
             sources.append(node.source)
@@ -106,7 +107,7 @@ class DraftTree:
         self._passed = {name: at for name, at in self._passed.items() if at >= length}
 
     def add(
-        self, token: common_pb2.DraftToken, *, until_length: int, source: object = None
+        self, token: common_pb2.DraftToken, *, until_length: int, source: Replica | None = None
     ) -> Arrival:
         """Hangs a drafted token on the tree. It becomes the tree's own.
 

@@ -32,7 +32,8 @@ class Honesty:
 
     @property
     def trusted(self) -> bool:
-        """It has never been beyond the bound. What was found stands as long as the process."""
+        """It has never been beyond the bound. What was found stands, also for a process that takes
+        the place of this one, as long as the address is one of the pool's."""
         return self._trusted
 
     @property

@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 import structlog
 from grpc import aio
 
-from coordinator.pairing import PairingError, check_pair, spoken_version
+from coordinator.pairing import PairingError, check_pair
 from coordinator.replica import Replica
 from coordinator.replica_set import ReplicaSet
 from coordinator.target_model import TargetModel
@@ -40,13 +40,12 @@ class Matching:
         if model is None or not replica.well or replica.known_as == model.replica_id:
             return False
         try:
-            spoken_version(model)
             tokenizer = self._tokenizers.get(model.tokenizer_digest)
             if tokenizer is None:
                 tokenizer = await fetch_tokenizer(
                     replica.worker.channel, model, pinned_digest=self._pinned_digest
                 )
-        except (PairingError, TokenizerMismatchError) as error:
+        except TokenizerMismatchError as error:
             replica.known_as = model.replica_id
             _refuse(replica, "target", str(error))
             return False

@@ -9,7 +9,7 @@ from typing import Any
 
 from grpc import aio
 
-from coordinator.calls import CLOSED_CALL_ERRORS, ended_from_within
+from coordinator.calls import CLOSED_CALL_ERRORS, awaited_calls
 
 MOST_OPENINGS = 64
 """A server that gets many more at once may refuse some."""
@@ -63,11 +63,9 @@ class Openings:
     async def _until_taken_up(self, metadata: Awaitable[Any]) -> None:
         try:
             async with asyncio.timeout(LONGEST_OPENING_S):
-                await metadata
+                with awaited_calls():
+                    await metadata
         except (TimeoutError, aio.AioRpcError, *CLOSED_CALL_ERRORS):
             pass
-        except asyncio.CancelledError:
-            if not ended_from_within():
-                raise
         finally:
             self.give_back()

@@ -58,11 +58,6 @@ class Pools:
         self._endings.add(task)
         task.add_done_callback(self._endings.discard)
 
-    def suspect(self) -> None:
-        """Something went wrong with a worker: look at all at once."""
-        self.targets.suspect()
-        self.drafts.suspect()
-
     async def probe(self) -> None:
         """Looks at all workers, without waiting for what a new one has to be asked. Once for all
         who ask meanwhile."""
@@ -134,7 +129,7 @@ class Pools:
         if not await self._matching.take_target(replica):
             return
         self.became_ready.set()
-        self.drafts.suspect()
+        self.drafts.look_soon()
 
     async def _take_draft(self, replica: Replica) -> None:
         await self._matching.take_draft(replica, self.targets)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from coordinator.replica import Replica
 from coordinator.worker_time import WorkerTime
 from outrider.v1 import common_pb2
 
@@ -20,7 +21,7 @@ class Proposal:
     """
 
     tokens: Sequence[common_pb2.DraftToken] = ()
-    sources: Sequence[object] = ()
+    sources: Sequence[Replica | None] = ()
     want_bonus: bool = True
     wait_s: float = 0.0
     draft: WorkerTime = field(default_factory=WorkerTime)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import structlog
 
-from coordinator.calls import ended_from_within
+from coordinator.calls import CLOSED_CALL_ERRORS, awaited_calls
 from coordinator.endpoints import Endpoint, Endpoints
 from coordinator.replica import Replica
 from outrider.rpc.channel import Channels
@@ -87,8 +87,8 @@ class ReplicaSet:
         for replica in self._replicas.values():
             await replica.close()
 
-    def suspect(self) -> None:
-        """Something went wrong: look at all of them at once."""
+    def look_soon(self) -> None:
+        """Has all of them looked at at once."""
         for replica in self._replicas.values():
             replica.look_soon.set()
 
@@ -147,10 +147,10 @@ class ReplicaSet:
         while True:
             replica.look_soon.clear()
             try:
-                await self._look(replica)
-            except asyncio.CancelledError:
-                if not ended_from_within():
-                    raise
+                with awaited_calls():
+                    await self._look(replica)
+            except CLOSED_CALL_ERRORS:
+                pass
             except Exception:
                 log.exception("looking at a worker failed", address=replica.address)
             await asyncio.sleep(SHORTEST_INTERVAL_S)

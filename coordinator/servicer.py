@@ -16,7 +16,6 @@ from coordinator.pools import Pools
 from coordinator.request import RequestLimits, RequestPlanner
 from coordinator.statistics import SpeculationStatistics
 from outrider import __version__, telemetry
-from outrider.errors import PoolUnavailable
 from outrider.rpc.access import current_caller
 from outrider.rpc.server import ServicerContext
 from outrider.v1 import generation_pb2, generation_pb2_grpc
@@ -69,8 +68,6 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
                     yield response
         except Exception as error:
             telemetry.record_failure(span, error)
-            if isinstance(error, PoolUnavailable):
-                self._pools.suspect()
             raise
         finally:
             span.end()

@@ -65,7 +65,7 @@ class TargetSession:
         self._replica: Replica | None = None
         self._stream: TargetStream | None = None
         self._patience = TargetPatience(wait_s)
-        self._begun = False
+        self._was_placed = False
         self._replays = 0
         self.moves = 0
         """Times that another stream took the place of one that was lost or left."""
@@ -135,7 +135,7 @@ class TargetSession:
             self.moves += 1
         self._replica = replica = await self._place()
         replica.enter()
-        self._begun = True
+        self._was_placed = True
         return replica
 
     async def _open(self, replica: Replica) -> TargetStream:
@@ -175,7 +175,7 @@ class TargetSession:
             until = min(until, self._deadline)
         while (replica := self._placement.best(besides=self._patience.tried)) is None:
             # One that is at rest after a failure is worth waiting for; nobody at all is not.
-            hopeless = not self._begun and not self._placement.any
+            hopeless = not self._was_placed and not self._placement.any
             if out_of_time(self._deadline):
                 raise OutOfTime(LATE)
             if hopeless or time.perf_counter() >= until:

@@ -8,13 +8,7 @@ from typing import TypeAlias
 
 from grpc import aio
 
-from coordinator.calls import (
-    CLOSED_CALL_ERRORS,
-    Peer,
-    ended_from_within,
-    error_of,
-    finish_call,
-)
+from coordinator.calls import CLOSED_CALL_ERRORS, Peer, awaited_calls, error_of, finish_call
 from outrider.errors import InternalFailure, PoolUnavailable
 from outrider.prefix import TokenPrefix
 from outrider.rpc.status import to_outrider_error
@@ -115,10 +109,6 @@ class TargetStream:
             if (ended := await error_of(self.call)) is not None:
                 raise to_outrider_error(ended, pool="target") from error
             raise PoolUnavailable("the target closed the stream", retry_after_s=1.0) from error
-        except asyncio.CancelledError as error:
-            if not ended_from_within():
-                raise
-            raise PoolUnavailable("the way to the target was closed", retry_after_s=1.0) from error
         except TimeoutError as error:
             silence = f"the target said nothing for {self._silence_s:g} s"
             raise PoolUnavailable(silence, retry_after_s=1.0) from error
@@ -134,10 +124,11 @@ class TargetStream:
 
     async def _write(self, message: target_pb2.VerifyRound) -> None:
         async with asyncio.timeout(self._silence_s):
-            if self._open is not None:
-                opening, self._open = self._open, None
-                await self.call.write(target_pb2.VerifyRequest(open=opening))
-            await self.call.write(target_pb2.VerifyRequest(round=message))
+            with awaited_calls():
+                if self._open is not None:
+                    opening, self._open = self._open, None
+                    await self.call.write(target_pb2.VerifyRequest(open=opening))
+                await self.call.write(target_pb2.VerifyRequest(round=message))
 
     def _has_to_ask(self, prefix: TokenPrefix, further: int) -> bool:
         """No run is under way, or its credit is half used and more may be wanted."""
@@ -176,7 +167,8 @@ class TargetStream:
         """The next verdict or loss of state, of this round or an earlier one of its run."""
         while True:
             async with asyncio.timeout(self._silence_s):
-                answer = await self.call.read()
+                with awaited_calls():
+                    answer = await self.call.read()
             if not isinstance(answer, target_pb2.VerifyResponse):
                 raise PoolUnavailable("the target ended the stream", retry_after_s=1.0)
             kind = answer.WhichOneof("answer")

@@ -13,7 +13,7 @@ import grpc
 from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from coordinator.calls import CLOSED_CALL_ERRORS, ended_from_within
+from coordinator.calls import CLOSED_CALL_ERRORS, awaited_calls
 from coordinator.pairing import PairingError, spoken_version
 from outrider.v1 import model_pb2, model_pb2_grpc
 
@@ -78,16 +78,13 @@ class Worker:
         """
         doubts = self._doubts
         try:
-            found = await self._look()
+            with awaited_calls():
+                found = await self._look()
         except aio.AioRpcError as error:
             if not self._is_only_late(error):
                 reason = f"{error.code().name}: {error.details() or 'no answer'}"
                 self.last = Probe(reason=reason)
         except CLOSED_CALL_ERRORS:
-            self.last = CLOSED
-        except asyncio.CancelledError:
-            if not ended_from_within():
-                raise
             self.last = CLOSED
         else:
             self.last = replace(found, status=self.last.status)
@@ -98,14 +95,11 @@ class Worker:
         nothing about its health."""
         own_streams = self.own_streams
         try:
-            status = await self._model_service.GetStatus(
-                model_pb2.ModelServiceGetStatusRequest(), timeout=PROBE_TIMEOUT_S
-            )
+            with awaited_calls():
+                status = await self._model_service.GetStatus(
+                    model_pb2.ModelServiceGetStatusRequest(), timeout=PROBE_TIMEOUT_S
+                )
         except (aio.AioRpcError, *CLOSED_CALL_ERRORS):
-            return
-        except asyncio.CancelledError:
-            if not ended_from_within():
-                raise
             return
         # It told them at some moment in between.
         own_streams = max(own_streams, self.own_streams)
@@ -129,15 +123,12 @@ class Worker:
         last: int | None = None
         try:
             self._watched = self._health.Watch(request)
-            async for answer in self._watched:
-                if last is not None and answer.status != last:
-                    changed()
-                last = answer.status
+            with awaited_calls():
+                async for answer in self._watched:
+                    if last is not None and answer.status != last:
+                        changed()
+                    last = answer.status
         except (aio.AioRpcError, *CLOSED_CALL_ERRORS):
-            changed()
-        except asyncio.CancelledError:
-            if not ended_from_within():
-                raise
             changed()
 
     def _is_only_late(self, error: aio.AioRpcError) -> bool:
