@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from outrider.prefix import TokenPrefix
+from outrider.testing.streams import draft_round, verify_round
 from outrider.v1 import common_pb2, draft_pb2, target_pb2
 
 VOCABULARY_SIZE = 64
@@ -86,36 +86,25 @@ class Mischief:
     ) -> target_pb2.VerifyRequest:
         chance = self.random
         drafts = [self._draft_token() for _ in range(chance.choice((0, 0, 1, 4)))]
-        return target_pb2.VerifyRequest(
-            round=target_pb2.VerifyRound(
-                number=number,
-                base_length=base,
-                prefix_digest=TokenPrefix(token_ids).digest(base),
-                committed_token_ids=token_ids[base:],
-                draft_tokens=drafts,
-                want_bonus=True,
-                decode_tokens=0 if drafts else chance.choice((0, 0, 3, 20)),
-            )
-        )
+        decode = 0 if drafts else chance.choice((0, 0, 3, 20))
+        return verify_round(number, token_ids, base=base, drafts=drafts, decode=decode)
 
     def _draft_round(
         self, number: int, token_ids: Sequence[int], base: int
     ) -> draft_pb2.DraftRequest:
         chance = self.random
         until = len(token_ids) + chance.choice((0, 1, 4, 9))
-        return draft_pb2.DraftRequest(
-            round=draft_pb2.DraftRound(
-                number=number,
-                base_length=base,
-                prefix_digest=TokenPrefix(token_ids).digest(base),
-                committed_token_ids=token_ids[base:],
-                draft_until_length=until,
-                together_until_length=chance.choice((0, until)),
-                branches=chance.choice((0, 0, 4)),
-                branch_length=chance.choice((0, 2)),
-                acceptance=chance.random(),
-            )
+        message = draft_round(
+            number,
+            token_ids,
+            base=base,
+            until=until,
+            together=chance.choice((0, until)),
+            branches=chance.choice((0, 0, 4)),
+            branch_length=chance.choice((0, 2)),
         )
+        message.round.acceptance = chance.random()
+        return message
 
     def _draft_token(self) -> common_pb2.DraftToken:
         chance = self.random

@@ -6,41 +6,12 @@ import asyncio
 import random
 import socket
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 
 import pytest
 
 from outrider.delay_proxy import DelayProxy, running_delay_proxy
-
-READ_BYTES = 1 << 16
-
-
-@asynccontextmanager
-async def echo() -> AsyncIterator[str]:
-    """The address of a server that sends back what comes."""
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while data := await reader.read(READ_BYTES):
-                writer.write(data)
-                await writer.drain()
-        except ConnectionError:
-            pass
-        finally:
-            writer.close()
-
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    host, port = server.sockets[0].getsockname()
-    try:
-        yield f"{host}:{port}"
-    finally:
-        server.close()
-
-
-async def connect(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    host, _, port = address.rpartition(":")
-    return await asyncio.open_connection(host, int(port))
+from tests.integration.echo_server import connect, echo
 
 
 async def trip_s(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> float:

@@ -1,18 +1,18 @@
-"""How a coordinator watches its replicas, whatever becomes of names, channels and processes."""
+"""How a coordinator watches its replicas, whatever becomes of channels and processes."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 import pytest
-from grpc import StatusCode, aio
+from grpc import aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from coordinator import replica as replica_module
-from coordinator import replica_set
-from coordinator.endpoints import Endpoint, Endpoints
+from coordinator.endpoints import Endpoints
 from coordinator.main import TARGET_SERVICE
 from coordinator.replica_set import ReplicaSet
 from coordinator.worker import Worker
@@ -38,45 +38,46 @@ async def becomes(condition: Callable[[], bool], *, within_s: float = 5.0) -> No
             await asyncio.sleep(0.005)
 
 
-async def test_callers_that_ask_in_vain_cause_no_storm_of_looks(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    looks = 0
-    look = Worker.look
+@dataclass
+class Looks:
+    """How often workers were looked at."""
+
+    count: int = 0
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
+    looks, look = Looks(), Worker.look
 
     async def counted(self: Worker) -> None:
-        nonlocal looks
-        looks += 1
+        looks.count += 1
         await look(self)
 
+    monkeypatch.setattr(Worker, "look", counted)
+    return looks
+
+
+async def test_failures_one_after_the_other_cause_no_storm_of_looks(looks: Looks) -> None:
     async with running_cluster(plan(), None) as cluster:
-        monkeypatch.setattr(Worker, "look", counted)
+        (replica,) = cluster.coordinator.pools.targets.all
+        looks.count = 0
         clock = asyncio.get_running_loop().time
         until = clock() + 1.0
         while clock() < until:
-            with pytest.raises(aio.AioRpcError) as caught:
-                await cluster.generate(request(weights_digest="gone"))
-            assert caught.value.code() is StatusCode.UNAVAILABLE
-    assert 1 <= looks <= 15
+            replica.failed()
+            await asyncio.sleep(0.002)
+    assert 2 <= looks.count <= 15
 
 
 async def test_many_who_ask_how_the_workers_are_are_answered_by_few_looks(
-    monkeypatch: pytest.MonkeyPatch,
+    looks: Looks,
 ) -> None:
-    looks = 0
-    look = Worker.look
-
-    async def counted(self: Worker) -> None:
-        nonlocal looks
-        looks += 1
-        await look(self)
-
     async with running_cluster(plan(), None) as cluster:
-        monkeypatch.setattr(Worker, "look", counted)
+        looks.count = 0
         asked = generation_pb2.GenerationServiceGetStatusRequest()
         answers = await asyncio.gather(*(cluster.stub.GetStatus(asked) for _ in range(200)))
     assert all(answer.targets[0].usable for answer in answers)
-    assert 1 <= looks <= 100
+    assert 1 <= looks.count <= 100
 
 
 @asynccontextmanager
@@ -164,73 +165,6 @@ async def test_a_stream_that_outlasts_its_channel_goes_on_over_the_next(
     assert received == expected
 
 
-class Listed(Endpoints):
-    """Endpoints that a test sets."""
-
-    def __init__(self, addresses: Sequence[str]) -> None:
-        super().__init__(addresses)
-        self.now = list(addresses)
-
-    async def look_up(self) -> list[Endpoint]:
-        found = [Endpoint(address) for address in self.now]
-        await asyncio.sleep(0)
-        return found
-
-
-async def test_of_two_addresses_of_one_process_the_listed_one_counts() -> None:
-    server = await start_target(plan())
-    async with DelayProxy(server.rpc.address) as first, DelayProxy(server.rpc.address) as second:
-        listed = Listed([first.address, second.address])
-        replicas = ReplicaSet(listed, Channels(), health_name=TARGET_SERVICE)
-        await replicas.look()
-        assert [one.address for one in replicas.well] == [first.address]
-        # A generation keeps the first one from being forgotten.
-        replicas.all[0].enter()
-        listed.now = [second.address]
-        for _ in range(replica_set.LOOK_UPS_WITHOUT):
-            await replicas.look()
-        assert [one.address for one in replicas.well] == [second.address]
-        await replicas.close()
-    await server.stop(0)
-
-
-async def test_look_ups_at_once_forget_an_address_once() -> None:
-    listed = Listed(["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"])
-    replicas = ReplicaSet(listed, Channels(), health_name=TARGET_SERVICE)
-    await replicas.resolve()
-    listed.now = []
-    for _ in range(replica_set.LOOK_UPS_WITHOUT):
-        await asyncio.gather(*(replicas.resolve() for _ in range(4)))
-    assert not replicas.all
-    await replicas.close()
-
-
-async def test_an_answer_that_leaves_some_addresses_out_moves_nobody() -> None:
-    """Name servers may give a part of many addresses, another part each time."""
-    expected = await alone()
-    async with running_pools([plan(), plan()]) as cluster:
-        pool = cluster.coordinator.pools.targets
-        listed = Listed([one.address for one in pool.all])
-        pool._endpoints = listed
-        everything = list(listed.now)
-
-        async def flap() -> None:
-            for n in range(1000):
-                listed.now = [everything[n % 2]]
-                await pool.resolve()
-                await asyncio.sleep(0.005)
-
-        flapping = asyncio.create_task(flap())
-        outputs = await asyncio.gather(
-            *(cluster.generate(request(speculation=OFF)) for _ in range(4))
-        )
-        flapping.cancel()
-        assert len(pool.all) == 2
-    for output in outputs:
-        assert_undisturbed(output, expected)
-        assert output.summary.speculation.target_moves == 0
-
-
 class Overworked(model_pb2_grpc.ModelServiceServicer):
     """A worker whose model thread never comes to say how busy it is."""
 
@@ -253,7 +187,7 @@ class Overworked(model_pb2_grpc.ModelServiceServicer):
 
 async def test_the_health_of_a_busy_worker_is_known_at_once() -> None:
     async with health_alone(Overworked()) as (address, servicer):
-        replicas = ReplicaSet(Listed([address]), Channels(), health_name=TARGET_SERVICE)
+        replicas = ReplicaSet(Endpoints([address]), Channels(), health_name=TARGET_SERVICE)
         replicas.start()
         await becomes(lambda: bool(replicas.well), within_s=1.0)
         await asyncio.sleep(0.3)
