@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import grpc
+from google.protobuf.message import Message
 from grpc import aio
 
 STATUS_LAG_S = 0.5
@@ -59,6 +60,26 @@ def awaited_calls() -> Iterator[None]:
         if task is not None and task.cancelling():
             raise
         raise CancelledCallError from error
+
+
+async def send(call: aio.StreamStreamCall[Any, Any], message: Message) -> None:
+    """Writes a message to a call whose end may come at any moment.
+
+    `write` of grpc.aio, where it fails, puts an INTERNAL of its own in the place of the status with
+    which the peer ended the call, so that a refusal looks like a broken network. This leaves the
+    call as it is and raises one of CLOSED_CALL_ERRORS: `error_of` tells what ended it. Raises
+    AioRpcError when the call was over before it began.
+    """
+    await call.wait_for_connection()
+    if call.done():
+        raise asyncio.InvalidStateError("the call is over")
+    try:
+        await call._cython_call.send_serialized_message(  # type: ignore[attr-defined]
+            message.SerializeToString()
+        )
+    except asyncio.CancelledError:
+        call.cancel()
+        raise
 
 
 async def error_of(call: aio.StreamStreamCall[Any, Any]) -> aio.AioRpcError | None:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import structlog
 from grpc import aio
 
-from coordinator.calls import CLOSED_CALL_ERRORS, Peer, error_of
+from coordinator.calls import CLOSED_CALL_ERRORS, Peer, error_of, send
 from outrider.v1 import draft_pb2, draft_pb2_grpc
 
 log = structlog.get_logger(__name__)
@@ -74,13 +74,13 @@ class DraftStream:
         self.call.cancel()
 
     async def _write_rounds(self, open_message: draft_pb2.DraftOpen) -> None:
-        await self.call.write(draft_pb2.DraftRequest(open=open_message))
+        await send(self.call, draft_pb2.DraftRequest(open=open_message))
         while not self._closing:
             await self._wanted.wait()
             self._wanted.clear()
             message, self._round = self._round, None
             if message is not None and not self._closing:
-                await self.call.write(message)
+                await send(self.call, message)
         await self.call.done_writing()
 
     async def _read_answers(self) -> None:

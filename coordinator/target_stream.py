@@ -8,7 +8,14 @@ from typing import TypeAlias
 
 from grpc import aio
 
-from coordinator.calls import CLOSED_CALL_ERRORS, Peer, awaited_calls, error_of, finish_call
+from coordinator.calls import (
+    CLOSED_CALL_ERRORS,
+    Peer,
+    awaited_calls,
+    error_of,
+    finish_call,
+    send,
+)
 from outrider.errors import InternalFailure, PoolUnavailable
 from outrider.prefix import TokenPrefix
 from outrider.rpc.status import to_outrider_error
@@ -127,8 +134,8 @@ class TargetStream:
             with awaited_calls():
                 if self._open is not None:
                     opening, self._open = self._open, None
-                    await self.call.write(target_pb2.VerifyRequest(open=opening))
-                await self.call.write(target_pb2.VerifyRequest(round=message))
+                    await send(self.call, target_pb2.VerifyRequest(open=opening))
+                await send(self.call, target_pb2.VerifyRequest(round=message))
 
     def _has_to_ask(self, prefix: TokenPrefix, further: int) -> bool:
         """No run is under way, or its credit is half used and more may be wanted."""

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar, cast
 from google.protobuf.message import Message
 from grpc import aio
 
+from coordinator.calls import CLOSED_CALL_ERRORS, error_of, send
 from outrider.prefix import TokenPrefix
 from outrider.v1 import common_pb2, draft_pb2, draft_pb2_grpc, target_pb2, target_pb2_grpc
 
@@ -24,7 +25,10 @@ class WorkerStream(Generic[RequestT, ResponseT]):
     async def send(self, *messages: RequestT) -> None:
         """Sends without waiting for an answer."""
         for message in messages:
-            await self.call.write(message)
+            try:
+                await send(self.call, message)
+            except CLOSED_CALL_ERRORS as error:
+                raise await error_of(self.call) or error from error
 
     async def read(self) -> ResponseT:
         """The next answer, `progress` included. Raises EOFError at the stream's end."""

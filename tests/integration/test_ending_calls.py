@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from grpc import aio
+from grpc import StatusCode, aio
 
-from coordinator.calls import finish_call
+from coordinator.calls import CLOSED_CALL_ERRORS, error_of, finish_call, send
 from outrider.rpc.channel import open_channel
 from outrider.v1 import target_pb2, target_pb2_grpc
+
+REFUSAL = "no more of these"
+MESSAGE = target_pb2.VerifyRequest()
 
 
 class Endless:
@@ -26,15 +30,35 @@ class Endless:
         yield target_pb2.VerifyResponse()
 
 
-@pytest.fixture
-async def channel() -> AsyncIterator[aio.Channel]:
+class Refusing:
+    """Takes one message, answers it and refuses the rest."""
+
+    async def Verify(  # noqa: N802
+        self,
+        requests: AsyncIterator[target_pb2.VerifyRequest],
+        context: aio.ServicerContext[Any, Any],
+    ) -> AsyncIterator[target_pb2.VerifyResponse]:
+        async for _ in requests:
+            break
+        yield target_pb2.VerifyResponse()
+        await context.abort(StatusCode.OUT_OF_RANGE, REFUSAL)
+
+
+@asynccontextmanager
+async def channel_to(servicer: object) -> AsyncIterator[aio.Channel]:
     server = aio.server()
-    target_pb2_grpc.add_TargetServiceServicer_to_server(Endless(), server)  # type: ignore[arg-type]
+    target_pb2_grpc.add_TargetServiceServicer_to_server(servicer, server)  # type: ignore[arg-type]
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     async with open_channel(f"127.0.0.1:{port}") as channel:
         yield channel
     await server.stop(0)
+
+
+@pytest.fixture
+async def channel() -> AsyncIterator[aio.Channel]:
+    async with channel_to(Endless()) as channel:
+        yield channel
 
 
 async def opened(channel: aio.Channel) -> aio.StreamStreamCall[Any, Any]:
@@ -68,3 +92,30 @@ async def test_a_peer_that_does_not_end_is_not_waited_for(channel: aio.Channel) 
     async with asyncio.timeout(1.0):
         await finish_call(call, patience_s=0.05)
     assert call.done()
+
+
+async def test_a_refusal_is_known_however_the_call_was_found_over() -> None:
+    """Most of the messages fail while they are being sent, as the peer ends the call."""
+    ways = set()
+    async with channel_to(Refusing()) as channel:
+        for _ in range(100):
+            call: aio.StreamStreamCall[Any, Any] = target_pb2_grpc.TargetServiceStub(
+                channel
+            ).Verify()
+            reading = asyncio.create_task(read_to_the_end(call))
+            with pytest.raises((aio.AioRpcError, *CLOSED_CALL_ERRORS)) as failure:
+                while True:
+                    await send(call, MESSAGE)
+            ways.add(failure.type)
+            ended = await error_of(call)
+            assert ended is not None
+            for error in (ended, await reading):
+                assert (error.code(), error.details()) == (StatusCode.OUT_OF_RANGE, REFUSAL)
+    assert any(issubclass(way, aio.InternalError) for way in ways)
+
+
+async def read_to_the_end(call: aio.StreamStreamCall[Any, Any]) -> aio.AioRpcError:
+    with pytest.raises(aio.AioRpcError) as failure:
+        while await call.read() is not aio.EOF:
+            pass
+    return failure.value

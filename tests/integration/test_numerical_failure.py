@@ -69,17 +69,18 @@ async def test_a_draft_token_behind_which_the_target_goes_wrong_costs_nothing() 
     assert answer.summary.speculation.draft_tokens > 0
 
 
+@pytest.mark.parametrize("speculation", [SPECULATING, OFF], ids=["drafted", "alone"])
 @pytest.mark.parametrize("after", [0, 10])
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 async def test_a_target_that_gives_no_number_ends_that_request_alone(
-    bad: float, after: int
+    bad: float, after: int, speculation: generation_pb2.SpeculationParams
 ) -> None:
     target, draft = breaking_model(bad, after=after), TableModel(TABLE)
     async with running_cluster(WorkerPlan(target), WorkerPlan(draft)) as cluster:
         expected = (await cluster.generate(request(1))).token_ids
         *others, failure = await asyncio.gather(
             *(cluster.generate(request(1)) for _ in range(3)),
-            cluster.generate(request(POISON)),
+            cluster.generate(request(POISON, speculation=speculation)),
             return_exceptions=True,
         )
         assert isinstance(failure, aio.AioRpcError)
@@ -89,6 +90,8 @@ async def test_a_target_that_gives_no_number_ends_that_request_alone(
             assert not isinstance(other, BaseException)
             assert other.token_ids == expected
         assert (await cluster.generate(request(1))).token_ids == expected
+        (replica,) = cluster.coordinator.pools.targets.all
+    assert replica.failures == 0, "others were kept away from it"
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
@@ -107,4 +110,4 @@ async def test_a_draft_that_gives_no_number_is_counted_and_changes_nothing(bad: 
         assert speculation.draft_tokens == 0
         assert speculation.draft_missed_rounds > 0
         sound = await cluster.generate(request(1))
-        assert sound.summary.speculation.accepted_tokens > 0
+        assert sound.summary.speculation.accepted_tokens > 0, "others were kept away from it"
