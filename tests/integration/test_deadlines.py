@@ -113,12 +113,13 @@ async def test_clients_that_go_away_leave_no_task_and_no_handle() -> None:
             await asyncio.sleep(rolls.uniform(0.0, 0.1))
             call.cancel()
 
-        async def settled() -> int:
-            await all_is_free(cluster, target, draft)
-            return len(asyncio.all_tasks())
-
         await asyncio.gather(*(come_and_go(number) for number in range(AT_ONCE)))
-        before = await settled()
+        await all_is_free(cluster, target, draft)
+        before = len(asyncio.all_tasks())
         for _ in range(MANY):
             await asyncio.gather(*(come_and_go(number) for number in range(AT_ONCE)))
-        assert await settled() <= before
+        await all_is_free(cluster, target, draft)
+        # Looks at the pools come and go all the time.
+        async with asyncio.timeout(RELEASE_S):
+            while len(asyncio.all_tasks()) > before:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)

@@ -84,4 +84,4 @@ async def test_nothing_is_left_behind() -> None:
     assert told.running == told.waiting == 0
     assert told.speculation.target_moves > 0
     assert set(ends) <= {StatusCode.OK, *LAWFUL_ENDS}
-    assert ends.count(StatusCode.OK) > len(ends) // 4
+    assert ends.count(StatusCode.OK) > len(ends) // 10
