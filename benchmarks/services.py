@@ -80,11 +80,12 @@ class Programs:
 
 
 def embedded_programs(*, dtype: str, threads: int) -> Programs:
-    """The three real services with the embedded pair."""
+    """The three real services with the embedded pair. Prompts come again in every turn of a
+    benchmark: their outputs are not copied from."""
     worker = [f"--dtype={dtype}", f"--threads={threads}", "--listen=127.0.0.1:0"]
     return Programs(
         target=["outrider", "serve", "--end-with-input", "target", *worker],
-        draft=["outrider", "serve", "--end-with-input", "draft", *worker],
+        draft=["outrider", "serve", "--end-with-input", "draft", *worker, "--copy-recent=0"],
         coordinator=["outrider", "serve", "--end-with-input", "coordinator"],
     )
 

@@ -53,6 +53,7 @@ class DecodeLoop:
         self._drafting = drafting
         self._span = span
         self._decided = 0.0
+        self._first_bytes = 0
         self.statistics = SpeculationStatistics()
 
     async def run(self) -> AsyncGenerator[Cut, None]:
@@ -100,6 +101,9 @@ class DecodeLoop:
                 ready=proposal.ready,
                 guess=proposal.guess,
                 replayed=self._target.replays > replays,
+                copied=proposal.copied,
+                run=proposal.run,
+                copies_alone=proposal.copies_alone,
             )
             self._hold_against(proposal, verdict)
             self._move_on(cut, facts)
@@ -107,6 +111,7 @@ class DecodeLoop:
             trace.decided(drafted=judged, accepted=facts.accepted, output=cut.token_ids)
         statistics = self.statistics
         statistics.count_round(drafted=judged, accepted=facts.accepted, output=facts.output)
+        statistics.count_copies(proposal.copied[:judged], accepted=facts.accepted)
         statistics.count_proposal(proposal, invalid=judged < facts.drafted)
         if not first:
             statistics.count_time(
@@ -115,6 +120,9 @@ class DecodeLoop:
                 target=spent,
                 draft=proposal.draft,
             )
+        if first:
+            self._first_bytes = self._target.bytes
+        statistics.target_bytes = self._target.bytes - self._first_bytes
         statistics.replays = self._target.replays
         statistics.target_moves = self._target.moves
         if self._drafting is not None:
@@ -137,7 +145,7 @@ class DecodeLoop:
                 proposal.tokens,
                 want_bonus=proposal.want_bonus,
                 trace=call.context,
-                further=0 if plan.draft_length else min(plan.run, room),
+                further=0 if plan.draft_length or proposal.tokens else min(plan.run, room),
             )
             call.answered(verdict.timings, tokens=len(proposal.tokens))
         return verdict

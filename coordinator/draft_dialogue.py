@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from opentelemetry.trace import Span
 
+from coordinator import drafters
 from coordinator.bell import Bell
 from coordinator.draft_intake import DraftIntake
 from coordinator.draft_plan import DraftPlan
@@ -46,7 +47,7 @@ class DraftDialogue:
         self._number = 0
         self._kept_length = 0
         self._plan = DraftPlan(0)
-        self._together_until = self._draft_until = self._furthest = 0
+        self._together_until = self._draft_until = self._copy_until = self._furthest = 0
         self._replays_in_a_row = 0
         self.asked = AskedRounds()
         self.bell = Bell()
@@ -73,7 +74,8 @@ class DraftDialogue:
         length = len(self._prefix)
         self._together_until = length + (plan.together or plan.draft_length)
         self._draft_until = length + plan.draft_length + plan.ahead
-        self._furthest = max(self._furthest, self._draft_until)
+        self._copy_until = self._draft_until + plan.copies if plan.copies else 0
+        self._furthest = max(self._furthest, self._draft_until, self._copy_until)
 
     def ask(self) -> None:
         """Tells the draft all that is committed by now, if there is a stream to it."""
@@ -82,17 +84,22 @@ class DraftDialogue:
             return
         length, pace = len(self._prefix), replica.pace
         base_length = min(self._kept_length, length - 1)
+        copies = self._copy_until if drafters.copies(replica.model) else 0
+        copies_alone = copies > length >= self._draft_until
         missing = max(1, self._together_until - length - self._tree.depth)
+        drawing_s = 0.0 if copies_alone else missing * pace.token_s
         self._number += 1
         asked = AskedRound(
             self._number,
             committed_length=length,
-            due_s=pace.round_trip_s + missing * pace.token_s,
+            due_s=pace.round_trip_s + drawing_s,
             idle=not self.asked.any,
             trace=DraftTrace(self._span),
+            copies_alone=copies_alone and self._tree.depth == 0,
         )
         self._tree.begin_round(asked.number)
         self.asked.ask(asked, continues=self._tree.depth > 0)
+        together = min(self._together_until, self._draft_until)
         self._send(
             draft_pb2.DraftRound(
                 number=asked.number,
@@ -100,10 +107,11 @@ class DraftDialogue:
                 prefix_digest=self._prefix.digest(base_length),
                 committed_token_ids=self._prefix.token_ids[base_length:],
                 draft_until_length=self._draft_until,
-                together_until_length=self._together_until if self._together_until > length else 0,
+                together_until_length=together if together > length else 0,
                 branches=self._plan.branches,
                 branch_length=self._plan.branch_length,
                 acceptance=self._plan.acceptance,
+                copy_until_length=copies,
                 trace=asked.trace.context,
             )
         )
@@ -148,6 +156,7 @@ class DraftDialogue:
         stream_s = time.perf_counter() - self._began
         spent = WorkerTime.reported(proposal.timings).within(stream_s)
         token_s = replica.pace.token_s
+        offered = asked.offered(proposal.tokens)
         round_trip_s = asked.round_trip_s(proposal.tokens, spent=spent, token_s=token_s)
         if round_trip_s is not None:
             replica.pace.travelled(round_trip_s)
@@ -158,6 +167,7 @@ class DraftDialogue:
             until_length=self._furthest,
             spent=spent,
             round_trip_s=round_trip_s,
+            offered=offered,
         )
 
     def _replay(self, asked: AskedRound, *, kept_length: int) -> None:

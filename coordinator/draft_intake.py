@@ -33,6 +33,15 @@ class DraftLaw(Enum):
         if self is DraftLaw.POINT_MASS:
             token.point_mass.SetInParent()
 
+    def of(self, token: common_pb2.DraftToken, *, believed: bool) -> DraftLaw:
+        """What is kept of that token's. `believed`: the draft that sent it is.
+
+        One that was copied was not drawn, whatever it says.
+        """
+        if self is DraftLaw.REPORTED and (token.copied or not believed):
+            return DraftLaw.POINT_MASS
+        return self
+
 
 class DraftIntake:
     """Takes the proposals of one generation's draft."""
@@ -57,30 +66,32 @@ class DraftIntake:
         until_length: int,
         spent: WorkerTime,
         round_trip_s: float | None,
+        offered: int | None = None,
     ) -> None:
         """Hangs the tokens of a proposal on the tree, up to a length of the sequence.
 
-        `source`: who sent them. `spent`: its time for them. `round_trip_s` as in DraftFacts.
+        `source`: who sent them. `spent`: its time for them. `round_trip_s` as in DraftFacts, of
+        which `offered` is `copied`.
         """
-        law = self._law
-        if law is DraftLaw.REPORTED and not source.honesty.trusted:
-            law = DraftLaw.POINT_MASS
         kept = 0
-        steps, rows = forwards(tokens), sum(not token.guess for token in tokens)
+        steps = forwards(tokens)
+        rows = sum(not (token.guess or token.copied) for token in tokens)
+        believed = source.honesty.trusted
         for token in tokens:
-            drawn = not token.guess
-            law.put_on(token)
+            drawn, copied = not token.guess, token.copied
+            self._law.of(token, believed=believed).put_on(token)
             arrival = self._hang(token, source=source, until_length=until_length)
             kept += arrival is Arrival.KEPT
             self.stale_tokens += arrival in (Arrival.CAME_FALSE, Arrival.STALE)
             if drawn and arrival in (Arrival.CAME_TRUE, Arrival.CAME_FALSE):
                 matched = arrival is Arrival.CAME_TRUE
-                self._policy.foresaw(ForesightFacts(matched=matched))
+                self._policy.foresaw(ForesightFacts(matched=matched, copied=copied))
         if tokens and not kept:
             self.stale_proposals += 1
         self.time += spent
         if steps:
             source.pace.drafted(steps=steps, seconds=spent.total_s)
+        if steps or offered is not None:
             self._policy.drafted(
                 DraftFacts(
                     tokens=rows,
@@ -88,6 +99,7 @@ class DraftIntake:
                     model_s=spent.model_s,
                     queue_s=spent.queue_s,
                     round_trip_s=round_trip_s,
+                    copied=offered,
                 )
             )
 
@@ -105,9 +117,11 @@ class DraftIntake:
 def forwards(tokens: Iterable[common_pb2.DraftToken]) -> int:
     """How many forwards of the draft the tokens of one proposal took at least.
 
-    Chains grow side by side by a token in each forward; a guess takes none of its own.
+    Chains grow side by side by a token in each forward; a guess takes none of its own, nor does a
+    copied token.
     """
     depths: dict[int, int] = {}
     for token in tokens:
-        depths[token.node_id] = depths.get(token.parent_node_id, 0) + (not token.guess)
+        made = not (token.guess or token.copied)
+        depths[token.node_id] = depths.get(token.parent_node_id, 0) + made
     return max(depths.values(), default=0)

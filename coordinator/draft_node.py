@@ -12,13 +12,14 @@ from outrider.v1 import common_pb2
 class DraftNode:
     """A token, how long the sequence is with it, and what hangs on it.
 
-    `source`: who drafted it. `names`: its ids in the draft's stream. `drawn`: the child that may be
-    verified; `guesses`: the others, by token id.
+    `source`: who drafted it. `copied`: from earlier text, not drawn by a model. `names`: its ids in
+    the draft's stream. `drawn`: the child that may be verified; `guesses`: the others, by token id.
     """
 
     token: common_pb2.DraftToken
     length: int
     source: Replica | None = None
+    copied: bool = False
     names: list[int] = field(default_factory=list)
     drawn: DraftNode | None = None
     guesses: dict[int, DraftNode] = field(default_factory=dict)
@@ -43,5 +44,6 @@ def without_place(token: common_pb2.DraftToken) -> common_pb2.DraftToken:
     token.ClearField("node_id")
     token.ClearField("parent")
     token.ClearField("guess")
+    token.ClearField("copied")
     token.DiscardUnknownFields()
     return token

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from coordinator.tracing import DraftTrace
 from coordinator.worker_time import WorkerTime
@@ -21,6 +22,7 @@ class AskedRound:
     """One round. `idle`: the draft had nothing else to do when it was asked.
 
     `due_s`: how long the first tokens below the committed ids were expected to take.
+    `copies_alone`: nothing is to be drawn, and there were no tokens below the committed ids.
     """
 
     number: int
@@ -30,6 +32,7 @@ class AskedRound:
     trace: DraftTrace
     sent_at: float = field(default_factory=time.perf_counter)
     answered: bool = False
+    copies_alone: bool = False
 
     def round_trip_s(
         self, tokens: Sequence[common_pb2.DraftToken], *, spent: WorkerTime, token_s: float
@@ -37,14 +40,24 @@ class AskedRound:
         """What the first tokens below the committed ids took beyond the draft's own time.
 
         None for any others. A draft that was at something else ends that first: on average half of
-        the time of a token.
+        the time of a token. Where copies alone were asked for, an answer without any tells as much.
         """
-        first = not self.answered and bool(tokens) and tokens[0].root_round == self.number
+        first = not self.answered
         self.answered = True
-        if not first:
+        here = tokens[0].root_round == self.number if tokens else self.copies_alone
+        if not (first and here):
             return None
         busy_s = 0.0 if self.idle else token_s / 2
         return max(0.0, time.perf_counter() - self.sent_at - spent.total_s - busy_s)
+
+    def offered(self, tokens: Sequence[common_pb2.DraftToken]) -> int | None:
+        """Of the first answer: how many copied tokens it has right below the committed ids; None
+        where copies alone were not asked for."""
+        if self.answered or not self.copies_alone:
+            return None
+        if tokens and tokens[0].root_round != self.number:
+            return None
+        return sum(1 for _ in takewhile(lambda token: token.copied, tokens))
 
 
 class AskedRounds:

@@ -23,7 +23,7 @@ from coordinator.replica import Replica
 from outrider.errors import InternalFailure, NumericalFailure, PoolUnavailable
 from outrider.prefix import TokenPrefix
 from outrider.rpc.status import remote_error
-from outrider.v1 import draft_pb2
+from outrider.v1 import draft_pb2, model_pb2
 
 LONGEST_OVERDUE_S = 0.5
 """After a wait in vain: how long its tokens may still be missing when there is another draft."""
@@ -67,6 +67,7 @@ class DraftSession:
         self._end_later = end_later
         self._tree = tree
         self._stream: DraftStream | None = None
+        self._bytes = 0
         self.failed_numerically = 0
         """Times that a draft's model gave no numbers."""
 
@@ -74,6 +75,11 @@ class DraftSession:
     def ready(self) -> bool:
         """There is a draft that may be asked."""
         return self._seat.ready
+
+    @property
+    def bytes(self) -> int:
+        """Of all messages after the first round's."""
+        return self._bytes + (self._stream.bytes if self._stream is not None else 0)
 
     @property
     def moves(self) -> int:
@@ -88,8 +94,13 @@ class DraftSession:
     @property
     def context_length(self) -> int:
         """Most ids of one sequence at the draft that is asked next; 0: there is none."""
+        return self.model.context_length if self.model is not None else 0
+
+    @property
+    def model(self) -> model_pb2.GetModelResponse | None:
+        """What the draft serves that is asked next; None: there is none."""
         replica = self._seat.replica or self._seat.next()
-        return replica.model.context_length if replica is not None else 0
+        return replica.model if replica is not None else None
 
     @property
     def next_in_s(self) -> float:
@@ -123,7 +134,8 @@ class DraftSession:
 
     async def close(self) -> None:
         """Half-closes, so that the draft frees the state at once."""
-        stream, self._stream = self._stream, None
+        stream = self._stream
+        self._let_go()
         self._asked.clear()
         self._seat.leave()
         if stream is not None:
@@ -197,5 +209,10 @@ class DraftSession:
         self._drop_stream()
 
     def _drop_stream(self) -> None:
-        self._stream = None
+        self._let_go()
         self._dialogue.end()
+
+    def _let_go(self) -> None:
+        if self._stream is not None:
+            self._bytes += self._stream.bytes
+        self._stream = None

@@ -14,7 +14,6 @@ from outrider.v1 import draft_pb2, draft_pb2_grpc
 
 log = structlog.get_logger(__name__)
 
-
 DraftCall: TypeAlias = "aio.StreamStreamCall[draft_pb2.DraftRequest, draft_pb2.DraftResponse]"
 
 
@@ -47,6 +46,9 @@ class DraftStream:
         self.call: DraftCall = draft_pb2_grpc.DraftServiceStub(peer.channel).Draft(
             timeout=timeout_s
         )
+        self.bytes = 0
+        """Of all messages, either way, but those of the first round, which brings the prompt."""
+        self._first_number: int | None = None
         self._on_answer = on_answer
         self._on_end: Callable[[BaseException], None] | None = on_end
         self._round: draft_pb2.DraftRequest | None = None
@@ -81,6 +83,7 @@ class DraftStream:
             message, self._round = self._round, None
             if message is not None and not self._closing:
                 await send(self.call, message)
+                self._count(message.round.number, message)
         await self.call.done_writing()
 
     async def _read_answers(self) -> None:
@@ -88,8 +91,17 @@ class DraftStream:
             answer = await self.call.read()
             if not isinstance(answer, draft_pb2.DraftResponse):
                 raise DraftGoneError
+            self._count(answer.round_number, answer)
             if self._on_end is not None:
                 self._on_answer(answer)
+
+    def _count(
+        self, number: int, message: draft_pb2.DraftRequest | draft_pb2.DraftResponse
+    ) -> None:
+        if self._first_number is None:
+            self._first_number = number
+        if number > self._first_number:
+            self.bytes += message.ByteSize()
 
     async def _guarded(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Whatever ends the reading or the writing ends the stream, and nothing else."""

@@ -38,13 +38,16 @@ class Arrival(Enum):
 class Step(NamedTuple):
     """What was found in the tree when one output token was committed.
 
-    `drawn`: a drawn token was waiting at its place. `foreseen`: that token, or a guess beside it,
-    was the output; `guess`: it was the guess.
+    `drawn`: a token that might have been verified was waiting at its place. `foreseen`: that token,
+    or a guess beside it, was the output; `guess`: it was the guess. `copied`: the token that was
+    waiting was copied, as were the `run` output tokens right before it.
     """
 
     drawn: bool
     foreseen: bool
     guess: bool
+    copied: bool = False
+    run: int = 0
 
 
 class DraftTree:
@@ -58,6 +61,8 @@ class DraftTree:
         self._passed: dict[int, int] = {}
         self._rounds: dict[int, int] = {}
         self._on_guess = False
+        self.run = 0
+        """How many of the last output tokens, up to the root, copied ones had foreseen."""
         self.size = 0
         """Tokens that hang below the root."""
         self.dropped = 0
@@ -94,6 +99,15 @@ class DraftTree:
             node = node.drawn
         return sources
 
+    def copied(self, limit: int) -> list[bool]:
+        """Which of the tokens of `chain` were copied."""
+        flags: list[bool] = []
+        node = self._root.drawn
+        while node is not None and len(flags) < limit:
+            flags.append(node.copied)
+            node = node.drawn
+        return flags
+
     def begin_round(self, number: int) -> None:
         """A draft round with that number was sent; the whole prefix was committed then."""
         self._rounds[number] = len(self._prefix)
@@ -125,17 +139,18 @@ class DraftTree:
         if parent is None or name in self._nodes or len(self._nodes) >= MAX_NODES:
             return Arrival.STALE
         drawn = parent.drawn is None and not token.guess
+        copied = token.copied
         node = parent.child(token.token_id)
         if node is None:
             if parent.length >= until_length or self.size >= MAX_NODES:
                 return Arrival.STALE
-            node = DraftNode(without_place(token), parent.length + 1, source)
+            node = DraftNode(without_place(token), parent.length + 1, source, copied)
             self.size += 1
             if not drawn:
                 parent.guesses[token.token_id] = node
         elif drawn:
             del parent.guesses[token.token_id]
-            node.token, node.source = without_place(token), source
+            node.token, node.source, node.copied = without_place(token), source, copied
         if drawn:
             parent.drawn = node
         node.names.append(name)
@@ -146,12 +161,14 @@ class DraftTree:
         """Commits output tokens: the prefix grows, the root moves down along them."""
         steps = []
         for token_id in token_ids:
-            node, child = self._root, self._root.child(token_id)
-            guess = child is not None and child is not node.drawn
-            steps.append(Step(node.drawn is not None, child is not None, guess))
+            node, child, drawn = self._root, self._root.child(token_id), self._root.drawn
+            guess = child is not None and child is not drawn
+            copied = drawn is not None and drawn.copied
+            steps.append(Step(drawn is not None, child is not None, guess, copied, self.run))
             self._on_guess = guess
+            self.run = self.run + 1 if copied and child is drawn else 0
             self._prefix.extend((token_id,))
-            if node.guesses or child is not node.drawn:
+            if node.guesses or child is not drawn:
                 self._drop(other for other in node.children if other is not child)
             if child is None:
                 self._root = DraftNode(common_pb2.DraftToken(), len(self._prefix))

@@ -12,8 +12,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from coordinator.copied_tokens import copying, verified
 from coordinator.draft_intake import DraftIntake
-from coordinator.draft_plan import DraftPlan, ForesightFacts, RoundFacts, SpeculationTerms
+from coordinator.draft_plan import (
+    DraftPlan,
+    ForesightFacts,
+    RoundFacts,
+    Situation,
+    SpeculationTerms,
+)
 from coordinator.draft_session import DraftSession
 from coordinator.draft_tree import DraftTree, Step
 from coordinator.policy import GenerationPolicy
@@ -61,6 +68,8 @@ class Drafting:
             self._session.commit(replace(plan, draft_length=plan.draft_length + 1))
         elif plan.draft_length:
             self._session.commit(DraftPlan(0))
+        elif plan.copies:
+            self._session.commit(plan)
 
     def go_on(self, *, offset: int, in_run: bool) -> None:
         """After a verdict: chooses how the next round is made, and tells the draft at once.
@@ -74,31 +83,39 @@ class Drafting:
         else:
             self._choose(offset=offset, room=self._room())
             self._stands = in_run and self.plan.draft_length > 0
-        if self.plan.ahead or (self.plan.draft_length and not in_run):
-            self._session.commit(self.plan)
+        plan = self.plan
+        looks_up = plan.copies and not plan.draft_length
+        if plan.ahead or looks_up or (plan.draft_length and not in_run):
+            self._session.commit(plan)
 
     @property
     def waited_for(self) -> bool:
         """The next round cannot have all its draft tokens before the draft has sent more."""
-        return self._tree.depth < self.plan.draft_length
+        return self._tree.depth < self._wanted
 
     async def proposal(self) -> Proposal:
         """The draft tokens of the next round; waits for them as long as the policy says."""
         self._stands = False
-        if not self.plan.draft_length:
+        plan, tree = self.plan, self._tree
+        if not (plan.draft_length or plan.copies):
             return Proposal(missed=self.missing)
         reported = self._intake.time
-        wait_s = await self._wait(self.plan.draft_length + self._cover)
-        tokens = self._tree.chain(self.plan.draft_length)
-        covered = self._tree.depth > len(tokens) > 0
+        wait_s = await self._wait(self._wanted + self._cover)
+        length = verified(tree, plan, self._policy, longest=self._terms.max_draft_length)
+        copied = tree.copied(length + 1)
+        # A bonus in the place of a copied token is that token as often as that would be accepted.
+        covered = len(copied) > length > 0 and not copied[length]
         return Proposal(
-            tokens,
-            sources=self._tree.sources(len(tokens)),
+            tree.chain(length),
+            sources=tree.sources(length),
+            copied=copied[:length],
+            run=tree.run,
+            copies_alone=not plan.draft_length,
             want_bonus=self._terms.bonus_free or not covered,
             wait_s=wait_s,
             draft=(self._intake.time - reported).within(wait_s),
-            guess=bool(tokens) and self._tree.on_guess,
-            missed=not tokens,
+            guess=length > 0 and tree.on_guess,
+            missed=plan.draft_length > 0 and not length,
         )
 
     def decided(self, facts: RoundFacts | None, *, unjudged: Sequence[Step]) -> None:
@@ -114,7 +131,9 @@ class Drafting:
         for step in unjudged:
             if step.drawn:
                 matched = step.foreseen and not step.guess
-                self._policy.foresaw(ForesightFacts(matched=matched))
+                self._policy.foresaw(
+                    ForesightFacts(matched=matched, copied=step.copied, run=step.run)
+                )
 
     def count(self, statistics: SpeculationStatistics) -> None:
         """Brings up to date what is counted token by token or answer by answer."""
@@ -125,22 +144,33 @@ class Drafting:
         statistics.stale_proposals = self._intake.stale_proposals
         statistics.draft_moves = self._session.moves
         statistics.draft_failed = self._session.failed_numerically
+        statistics.draft_bytes = self._session.bytes
         statistics.draft_ms = self._intake.time.model_s * MS_PER_S
+
+    @property
+    def _wanted(self) -> int:
+        """Tokens that the next round waits for, if it pays."""
+        plan = self.plan
+        return plan.draft_length or (plan.together if plan.copies else 0)
 
     @property
     def _cover(self) -> int:
         """1 where a draft token behind those to verify is worth having: a bonus drawn in its place
         would, as likely as not, cut off all that was drafted ahead."""
-        return 1 if self.plan.ahead and not self._terms.bonus_free else 0
+        return 1 if self.plan.ahead and self.plan.draft_length and not self._terms.bonus_free else 0
 
     def _choose(self, *, offset: int, room: int) -> None:
         room = max(0, room)
         ready = self._session.ready
         self.missing = room > 0 and not ready
-        plan = self._policy.plan(
-            offset=offset, room=room, draft_ready=ready, ready=self._tree.depth
+        situation = Situation(
+            offset=offset,
+            room=room,
+            draft_ready=ready,
+            ready=self._tree.depth,
+            copying=copying(self._session.model, self._tree, longest=self._terms.max_draft_length),
         )
-        self.plan = limited(plan, room)
+        self.plan = limited(self._policy.plan(situation), room)
 
     async def _wait(self, wanted: int) -> float:
         """Waits until `wanted` tokens are there or more do not pay; the seconds that took."""
@@ -166,9 +196,12 @@ class Drafting:
 def limited(plan: DraftPlan, room: int) -> DraftPlan:
     """The plan with no more draft tokens than there is room for."""
     length = max(0, min(plan.draft_length, room))
+    ahead = max(0, min(plan.ahead, room - length))
+    copies = max(0, min(plan.copies, room - length - ahead))
     return replace(
         plan,
         draft_length=length,
-        ahead=max(0, min(plan.ahead, room - length)),
-        together=min(plan.together, length),
+        ahead=ahead,
+        together=min(plan.together, length or copies),
+        copies=copies,
     )

@@ -133,6 +133,7 @@ def _terms(settings: CoordinatorSettings) -> GenerationTerms:
                 draft_length=settings.draft_length,
                 draft_ahead=settings.draft_ahead,
                 branches=settings.draft_branches,
+                copies=settings.copies,
                 patience_s=settings.draft_timeout_ms / 1000,
             ),
         ),

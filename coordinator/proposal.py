@@ -14,10 +14,11 @@ from outrider.v1 import common_pb2
 class Proposal:
     """What a round has verified, and how it came by it.
 
-    `sources`: who drafted each token. `want_bonus`: no draft token lies ready for the place behind
-    these. `wait_s`: how long the round waited for them; `draft`: as much of what the draft reported
-    meanwhile as fits in there. `guess`: they hang below a side branch. `missed`: there should have
-    been some.
+    `sources`: who drafted each token; `copied`: which were copied, as were the `run` output tokens
+    right before them; `copies_alone`: nothing else was wanted. `want_bonus`: no token that was
+    drawn lies ready for the place behind these. `wait_s`: how long the round waited for them;
+    `draft`: as much of what the draft reported meanwhile as fits in there. `guess`: they hang below
+    a side branch. `missed`: there should have been some.
     """
 
     tokens: Sequence[common_pb2.DraftToken] = ()
@@ -27,6 +28,9 @@ class Proposal:
     draft: WorkerTime = field(default_factory=WorkerTime)
     guess: bool = False
     missed: bool = False
+    copied: Sequence[bool] = ()
+    run: int = 0
+    copies_alone: bool = False
 
     @property
     def ready(self) -> bool:

@@ -21,6 +21,7 @@ class SpeculationDefaults:
     draft_length: int | None = None
     draft_ahead: bool = True
     branches: int | None = None
+    copies: int | None = None
     patience_s: float = 0.25
 
 
@@ -41,6 +42,8 @@ def speculation_terms(
     draft_length = _draft_length(params, defaults, max_draft_length=max_draft_length)
     if params.branches > MOST_BRANCHES:
         raise InvalidRequest("speculation.branches", f"0 to {MOST_BRANCHES}", got=params.branches)
+    if params.copies > max_draft_length:
+        raise InvalidRequest("speculation.copies", f"0 to {max_draft_length}", got=params.copies)
     if mode == generation_pb2.SPECULATION_MODE_OFF or draft_length == 0 or max_draft_length == 0:
         return None
     return SpeculationTerms(
@@ -51,6 +54,7 @@ def speculation_terms(
             params.draft_ahead if params.HasField("draft_ahead") else defaults.draft_ahead
         ),
         branches=params.branches if params.HasField("branches") else defaults.branches,
+        copies=params.copies if params.HasField("copies") else defaults.copies,
         bonus_free=bonus_free,
         patience_s=defaults.patience_s,
     )

@@ -45,6 +45,10 @@ class SpeculationStatistics:
     draft_queue_ms: float = 0.0
     target_moves: int = 0
     draft_moves: int = 0
+    copied_tokens: int = 0
+    accepted_copied_tokens: int = 0
+    target_bytes: int = 0
+    draft_bytes: int = 0
     draft_failed: int = 0
     """Times that a draft's model gave no numbers."""
     draft_on_path_ms: float = 0.0
@@ -63,6 +67,11 @@ class SpeculationStatistics:
             self.accepted_per_position.extend([0] * missing)
             for place in range(accepted):
                 self.accepted_per_position[place] += 1
+
+    def count_copies(self, copied: Sequence[bool], *, accepted: int) -> None:
+        """Counts which of the judged draft tokens of a round were copied."""
+        self.copied_tokens += sum(copied)
+        self.accepted_copied_tokens += sum(copied[:accepted])
 
     def count_proposal(self, proposal: Proposal, *, invalid: bool) -> None:
         """Counts how a round came by its draft tokens, and whether they were set aside."""

@@ -67,6 +67,7 @@ class TargetSession:
         self._patience = TargetPatience(wait_s)
         self._was_placed = False
         self._replays = 0
+        self._bytes = 0
         self.moves = 0
         """Times that another stream took the place of one that was lost or left."""
 
@@ -80,6 +81,11 @@ class TargetSession:
         """Times that a target did not have the state and was sent the prefix again."""
         now = self._stream.replays if self._stream is not None else 0
         return self._replays + now + self.moves
+
+    @property
+    def bytes(self) -> int:
+        """Of all messages to and from targets."""
+        return self._bytes + (self._stream.bytes if self._stream is not None else 0)
 
     def half_used(self, length: int) -> bool:
         """At that length of the prefix, half of what the run was granted is used, or all."""
@@ -118,6 +124,7 @@ class TargetSession:
         try:
             if stream is not None:
                 self._replays += stream.replays
+                self._bytes += stream.bytes
                 await stream.close()
         finally:
             # Until now its channel was in use.
@@ -213,6 +220,7 @@ class TargetSession:
         """Has no target any more."""
         if self._stream is not None:
             self._replays += self._stream.replays
+            self._bytes += self._stream.bytes
         if self._replica is not None:
             self._replica.leave()
         self._stream = self._replica = None

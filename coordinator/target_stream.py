@@ -67,6 +67,8 @@ class TargetStream:
         self._runs_until: int | None = None
         self._granted = 0
         self.replays = 0
+        self.bytes = 0
+        """Of all messages that went either way."""
 
     @property
     def running(self) -> bool:
@@ -134,8 +136,12 @@ class TargetStream:
             with awaited_calls():
                 if self._open is not None:
                     opening, self._open = self._open, None
-                    await send(self.call, target_pb2.VerifyRequest(open=opening))
-                await send(self.call, target_pb2.VerifyRequest(round=message))
+                    await self._send(target_pb2.VerifyRequest(open=opening))
+                await self._send(target_pb2.VerifyRequest(round=message))
+
+    async def _send(self, request: target_pb2.VerifyRequest) -> None:
+        await send(self.call, request)
+        self.bytes += request.ByteSize()
 
     def _has_to_ask(self, prefix: TokenPrefix, further: int) -> bool:
         """No run is under way, or its credit is half used and more may be wanted."""
@@ -178,6 +184,7 @@ class TargetStream:
                     answer = await self.call.read()
             if not isinstance(answer, target_pb2.VerifyResponse):
                 raise PoolUnavailable("the target ended the stream", retry_after_s=1.0)
+            self.bytes += answer.ByteSize()
             kind = answer.WhichOneof("answer")
             if answer.round_number < self._first_number:
                 continue

@@ -27,6 +27,16 @@ class DraftTerms:
     vocabulary_size: int
     committed_vocabulary_size: int
 
+    @property
+    def output_needs_no_draft(self) -> bool:
+        """The output is the same whatever is drafted."""
+        return self.options.greedy or self.rule is DraftRule.COUPLED
+
+    @property
+    def by_chance(self) -> bool:
+        """A drawn token is more than a function of the ids before it."""
+        return not self.output_needs_no_draft and self.derived_seed is not None
+
 
 @dataclass(frozen=True, slots=True)
 class KnownToken:
@@ -105,9 +115,10 @@ class TreeTokens:
 class DraftResult:
     """Tokens in draw order, since the answer before.
 
-    They answer the round `number`, by the job `serial`. `kept_length` is how many leading ids have
-    KV state now. `committed_digest`: of the ids that were committed when the job began; None before
-    the first token. `replaced`: the job ends here for another one.
+    They answer the round `number`, by the job `serial`. `kept_length`: so many leading ids need not
+    be sent again, since they have KV state or are kept for being copied. `committed_digest`: of the
+    ids that were committed when the job began; None before the first token. `replaced`: the job
+    ends here for another one.
     """
 
     number: int

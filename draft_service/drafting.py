@@ -1,64 +1,52 @@
-"""Drafting as work for the model thread: a forward for each token, answers along the way."""
+"""Drafting as work for the model thread: a forward for each drawn token, none for a copied one.
+
+When a drawn token is sent must not depend on what it is: a round that goes on without it would
+choose among the draft's tokens. Where copies may come behind it, how many forwards those places
+take does depend on it. So nothing is copied while a token drawn by chance waits for others.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import closing
-from dataclasses import replace
 
 import structlog
 import torch
 
 from draft_service.branch_choice import MOST_BESIDE, Place
 from draft_service.branches import Branches
+from draft_service.copying import Copying
 from draft_service.draft_job import DraftJob, DraftResult, TreeTokens
-from draft_service.orders import Orders, taking_orders
+from draft_service.orders import Orders
 from draft_service.proposal import CandidateCut, DraftedToken, Proposer
 from draft_service.reach import Reach
-from outrider.engine.handles import HandleTable, StateLost
+from outrider.drafter import Drafter
 from outrider.engine.model import Chunk, Model, Sequence
 from outrider.engine.work import Answer, Recalled, Together, Work
 
 Reading = Generator[Chunk | Together, torch.Tensor, None]
 Answering = Generator[Chunk | Together | Answer[DraftResult], torch.Tensor, None]
 
+READ_AT_ONCE = 512
+"""Ids that are read in one go where nothing is drawn: copies may be wanted meanwhile."""
+MOST_BEHIND = 32
+"""Committed ids without state that are left to the next forward that draws."""
+
 log = structlog.get_logger(__name__)
-
-
-def draft(
-    job: DraftJob, *, model: Model, handles: HandleTable, cut: CandidateCut
-) -> Work[DraftResult | StateLost]:
-    """Reads what is committed and known, and drafts on, one token after the other.
-
-    How many tokens there are, and how many in one answer, depends on lengths alone. The last one
-    is not read by a forward: it comes back as a committed one if it is accepted. When a later
-    token cannot be had, the ones already drawn are given all the same: holding one back for what
-    follows it would bias the output. Goes on with another job when ordered to.
-    """
-    while True:
-        with handles.working_on(
-            job.handle_id,
-            owner=job.owner,
-            base_length=job.base_length,
-            prefix_digest=job.prefix_digest,
-            following=job.token_ids,
-        ) as sequence:
-            if isinstance(sequence, StateLost):
-                return sequence
-            with taking_orders(handles, owner=job.owner, reach=job.reach) as orders:
-                drafting = Drafting(job, model=model, sequence=sequence, cut=cut)
-                result = yield from drafting.run(orders)
-        if orders.job is None:
-            return result
-        yield Answer(replace(result, replaced=True))
-        job = orders.job
 
 
 class Drafting:
     """One job's tokens: the chain, and side branches that share its forwards."""
 
     def __init__(
-        self, job: DraftJob, *, model: Model, sequence: Sequence, cut: CandidateCut
+        self,
+        job: DraftJob,
+        *,
+        model: Model,
+        sequence: Sequence,
+        cut: CandidateCut,
+        drafter: Drafter,
+        copying: Copying | None,
     ) -> None:
         """`sequence` has state of the first of the ids that are committed and known."""
         terms = job.terms
@@ -83,6 +71,10 @@ class Drafting:
         self._tokens = TreeTokens(known=len(job.known))
         self._branches = Branches(self._tokens, context_length=model.context_length)
         self._committed_digest: int | None = None
+        self._draws = drafter.draws
+        self._copying = copying
+        self._by_chance = terms.by_chance
+        self._unsent_drawn = self._unsent_copied = False
         sequence.seal(self._first)
 
     def run(self, orders: Orders) -> Work[DraftResult]:
@@ -99,15 +91,48 @@ class Drafting:
         return self._result(orders.reach)
 
     def _draft(self, orders: Orders) -> Answering:
-        if self._length >= orders.reach.until:
+        asked = self._length < orders.reach.copies_until
+        self._copy(orders.reach)
+        if self._draws and not asked:
             yield from self._read_known(orders.reach)
-        while self._length < orders.reach.until or self._branches:
+        while self._goes_on(orders.reach):
+            yield from self._give_copies(orders.reach)
             yield from self._step(orders)
+            self._copy(orders.reach)
             self._branch_out(orders.reach)
             reach = orders.reach
-            more = self._length < reach.until or self._branches
-            if more and self._tokens and self._length >= reach.answered_from:
+            if self._goes_on(reach) and self._tokens and self._length >= reach.answered_from:
                 yield Answer(self._result(reach))
+
+    def _goes_on(self, reach: Reach) -> bool:
+        """Another forward is wanted."""
+        return self._draws_on(reach) or bool(self._branches) or self._is_behind(reach)
+
+    def _draws_on(self, reach: Reach) -> bool:
+        return self._draws and self._length < reach.until
+
+    def _is_behind(self, reach: Reach) -> bool:
+        """Copies have spared forwards for so long that there is much to read before the next draw.
+
+        Where nothing is to be drawn there may never be one.
+        """
+        behind = reach.committed_length - len(self._sequence.prefix)
+        return self._draws and reach.until > reach.committed_length and behind > MOST_BEHIND
+
+    def _copy(self, reach: Reach) -> None:
+        """The copies that come next, if any."""
+        if self._copying is None:
+            return
+        self._copying.commit(reach.committed_length)
+        if self._by_chance and self._unsent_drawn and self._length < reach.answered_from:
+            return
+        while (token := self._copying.next(reach)) is not None:
+            self._extend(token)
+
+    def _give_copies(self, reach: Reach) -> Answering:
+        """Those at the beginning need not wait for a forward."""
+        if self._unsent_copied and not self._unsent_drawn:
+            yield Answer(self._result(reach))
 
     def _read_known(self, reach: Reach) -> Reading:
         """Draws nothing: reads what is committed, and what branches are to begin from."""
@@ -120,8 +145,10 @@ class Drafting:
     def _step(self, orders: Orders) -> Reading:
         """A forward, and the tokens that are still wanted then."""
         chunk = Chunk(self._sequence, (), rows=0)
-        if self._length < orders.reach.until:
+        if self._draws_on(orders.reach):
             chunk = self._all_unread()
+        elif self._is_behind(orders.reach):
+            chunk = self._some_unread(orders.reach)
         riders = self._branches.riders
         rows = yield Together(chunk, riders) if riders else chunk
         reach = orders.reach
@@ -136,7 +163,7 @@ class Drafting:
             alternatives=min(reach.branches, MOST_BESIDE),
         )
         if grows:
-            self._extend(tokens.pop(0))
+            self._draw(tokens.pop(0))
         self._branches.grow(tokens)
 
     def _all_unread(self) -> Chunk:
@@ -147,24 +174,52 @@ class Drafting:
         unread, self._unread = self._unread, []
         return Chunk(self._sequence, unread, rows=1, final=self._stateless)
 
+    def _some_unread(self, reach: Reach) -> Chunk:
+        """The first of the committed ids without state."""
+        count = min(READ_AT_ONCE, reach.committed_length - len(self._sequence.prefix))
+        unread, self._unread = self._unread[:count], self._unread[count:]
+        return Chunk(self._sequence, unread, rows=0, final=min(count, self._stateless))
+
+    def _draw(self, token: DraftedToken) -> None:
+        """The chain's next token was drawn."""
+        if self._copying is not None:
+            self._copying.drawn(token.token_id)
+        self._extend(token)
+
     def _extend(self, token: DraftedToken) -> None:
         """The chain's next token."""
         if self._committed_digest is None:
-            self._committed_digest = self._sequence.prefix.digest(self._first)
+            self._committed_digest = self._digest()
         self._places.append(Place(self._last, token.alternatives))
         self._last = self._tokens.add(token, parent=self._last)
-        self._unread = [token.token_id]
+        self._unread.append(token.token_id)
         self._length += 1
+        self._unsent_copied |= token.copied
+        self._unsent_drawn |= not token.copied
+
+    def _digest(self) -> int:
+        """Of the ids that were committed when the job began; they may have no state yet."""
+        prefix = self._sequence.prefix
+        if self._copying is not None and len(prefix) < self._first:
+            prefix = self._copying.text.prefix
+        return prefix.digest(self._first)
 
     def _branch_out(self, reach: Reach) -> None:
         """Begins side branches as the chain grows, once all is drawn that is waited for."""
         if reach.branches and self._length >= reach.answered_from:
+            # Behind copies that no forward has read there is no state to begin from.
+            stateful = len(self._sequence.prefix) + 1 - self._first
             self._branches.open(
                 self._sequence,
-                self._places[max(0, reach.committed_length - self._first) :],
+                self._places[max(0, reach.committed_length - self._first) : max(0, stateful)],
                 first=max(reach.committed_length, self._first),
                 reach=reach,
             )
+
+    @property
+    def _copied_from(self) -> int:
+        """Committed ids that are kept for being copied."""
+        return 0 if self._copying is None else len(self._copying.text)
 
     @property
     def _stateless(self) -> int:
@@ -172,10 +227,11 @@ class Drafting:
         return max(0, self._first - len(self._sequence.prefix))
 
     def _result(self, reach: Reach) -> DraftResult:
+        self._unsent_drawn = self._unsent_copied = False
         return DraftResult(
             reach.number,
             self._serial,
             tokens=self._tokens.take(),
-            kept_length=len(self._sequence.prefix),
+            kept_length=max(len(self._sequence.prefix), self._copied_from),
             committed_digest=self._committed_digest,
         )

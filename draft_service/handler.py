@@ -100,6 +100,7 @@ class DraftHandler(
         """Words the proposal and counts it."""
         result = done.result
         self._runtime.counts.draft_tokens += len(result.tokens)
+        self._runtime.counts.copied_tokens += sum(each.token.copied for each in result.tokens)
         response.round_number = result.number
         response.proposal.CopyFrom(
             draft_pb2.Proposal(
@@ -115,12 +116,13 @@ class DraftHandler(
         """How far a round lets the draft go. Raises InvalidRequest or OutOfRange."""
         committed_length = message.base_length + len(message.committed_token_ids)
         until = max(committed_length, message.draft_until_length)
-        if until - committed_length > LONGEST_DRAFT:
-            raise InvalidRequest(
-                "round.draft_until_length",
-                f"at most {LONGEST_DRAFT} behind the committed length",
-                got=message.draft_until_length,
-            )
+        for field in ("draft_until_length", "copy_until_length"):
+            if getattr(message, field) - committed_length > LONGEST_DRAFT:
+                raise InvalidRequest(
+                    f"round.{field}",
+                    f"at most {LONGEST_DRAFT} behind the committed length",
+                    got=getattr(message, field),
+                )
         if message.together_until_length > until:
             raise InvalidRequest(
                 "round.together_until_length",
@@ -146,6 +148,8 @@ class DraftHandler(
             committed_length,
             until=until,
             together_until=message.together_until_length,
+            # A permission: where there is no room, copies end earlier.
+            copy_until=min(message.copy_until_length, self._runtime.description.context_length),
             branches=message.branches,
             branch_length=message.branch_length,
             acceptance=message.acceptance,

@@ -15,4 +15,5 @@ def serve(settings: DraftSettings) -> int:
     """Serves until SIGTERM or SIGINT; the exit code. Raises ListenError and ModelLoadError."""
     configure_logs(level=settings.log_level, log_format=settings.log_format)
     cut = CandidateCut(settings.draft_candidates, settings.draft_candidate_mass)
-    return asyncio.run(serve_worker(draft_kind(cut), settings))
+    kind = draft_kind(cut, settings.drafter, recent_ids=settings.copy_recent)
+    return asyncio.run(serve_worker(kind, settings))

@@ -9,7 +9,7 @@ from outrider.v1 import common_pb2
 
 def token_message(token: DraftedToken, *, node_id: int) -> common_pb2.DraftToken:
     """The token and its law; where it hangs is left to be said."""
-    message = common_pb2.DraftToken(node_id=node_id, token_id=token.token_id)
+    message = common_pb2.DraftToken(node_id=node_id, token_id=token.token_id, copied=token.copied)
     if isinstance(token.law, CutLaw):
         message.distribution.token_ids.extend(token.law.token_ids)
         message.distribution.weights.extend(token.law.weights)

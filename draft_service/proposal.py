@@ -52,12 +52,14 @@ class CandidateCut:
 class DraftedToken:
     """A proposed token and what it was drawn from; `law` None: COUPLED needs none.
 
-    `alternatives` for its place, the likeliest first, if they were wanted.
+    `alternatives` for its place, the likeliest first, if they were wanted. `copied`: it was not
+    drawn at all, but taken from earlier text.
     """
 
     token_id: int
     law: DraftLaw | None = POINT_MASS
     alternatives: tuple[Alternative, ...] = field(default=(), compare=False)
+    copied: bool = False
 
 
 @dataclass(frozen=True, slots=True)

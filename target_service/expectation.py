@@ -15,25 +15,34 @@ import torch
 from outrider.draft_law import CutLaw
 from target_service.draft_check import ProposedToken
 
+NOT_SAID = -1.0
+"""Of a token that was not drawn, or not from a law that it came with."""
+
 
 def expected_acceptance(
     target_probs: torch.Tensor, drafts: Sequence[ProposedToken]
 ) -> Sequence[float]:
-    """One for each of `drafts`, the judged ones; none unless all of them have a CutLaw.
+    """One for each of `drafts`, the judged ones; NOT_SAID without a CutLaw. None where all are so.
 
+    Something is said of every drawn token that was judged, whatever came before or behind it: that
+    depends on what was drawn, and what is said of some only would not be true on average.
     `target_probs` [len(drafts) or more, vocabulary]: row j is p at the place of draft token j.
     """
-    laws = [draft.law for draft in drafts if isinstance(draft.law, CutLaw)]
-    if not laws or len(laws) < len(drafts):
+    laws = {row: draft.law for row, draft in enumerate(drafts) if isinstance(draft.law, CutLaw)}
+    if not laws:
         return ()
-    width = max(len(law.token_ids) for law in laws)
+    width = max(len(law.token_ids) for law in laws.values())
     # What fills a row up has no weight.
-    places = torch.tensor([law.token_ids + (0,) * (width - len(law.token_ids)) for law in laws])
-    weights = torch.tensor(
-        [law.weights + (0,) * (width - len(law.weights)) for law in laws], dtype=torch.float64
+    places, weights = (
+        torch.tensor([(*listed, *(0,) * (width - len(listed))) for listed in lists])
+        for lists in (
+            [law.token_ids for law in laws.values()],
+            [law.weights for law in laws.values()],
+        )
     )
-    rows = target_probs[: len(laws)]
+    rows = target_probs[list(laws)]
     probs = rows.gather(1, places.to(rows.device)).to(device="cpu", dtype=torch.float64)
-    draft_probs = weights / weights.sum(dim=1, keepdim=True)
+    draft_probs = weights.double() / weights.sum(dim=1, keepdim=True)
     shared: list[float] = torch.minimum(probs, draft_probs).sum(dim=1).tolist()
-    return shared
+    said = dict(zip(laws, shared, strict=True))
+    return [said.get(row, NOT_SAID) for row in range(len(drafts))]

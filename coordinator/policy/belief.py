@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from coordinator.policy.change_watch import ChangeWatch
+from coordinator.policy.outcomes import Outcome
 from coordinator.policy.survival import Acceptance
 
 
@@ -13,27 +16,22 @@ class Belief:
         self.acceptance = acceptance
         self._watch = watch
 
-    def judged(self, *, drafted: int, accepted: int, stubborn: float = 0.0) -> bool:
+    def judged(self, outcomes: Sequence[Outcome], *, stubborn: float = 0.0) -> bool:
         """A round's verdict; whether it shows a change. `stubborn`: see ChangeWatch."""
-        changed = self._notice(drafted, accepted, stubborn)
+        changed = self._notice(outcomes, stubborn)
         if not changed:
-            self.acceptance.judged(drafted=drafted, accepted=accepted)
+            self.acceptance.judged(outcomes)
         return changed
 
     def compared(self, *, matched: bool, stubborn: float = 0.0) -> bool:
         """A token that was not judged and would have been accepted if it matched."""
-        changed = self._notice(1, int(matched), stubborn)
+        changed = self._notice([Outcome(0, matched)], stubborn)
         if not changed:
             self.acceptance.compared(accepted=matched)
         return changed
 
-    def _notice(self, drafted: int, accepted: int, stubborn: float) -> bool:
-        change = self._watch.judged(
-            drafted=drafted,
-            accepted=accepted,
-            hazard=self.acceptance.hazard,
-            stubborn=stubborn,
-        )
+    def _notice(self, outcomes: Sequence[Outcome], stubborn: float) -> bool:
+        change = self._watch.judged(outcomes, hazard=self.acceptance.hazard, stubborn=stubborn)
         if change is None:
             return False
         self.acceptance.begin_anew(tokens=change.tokens, accepted=change.accepted)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+from coordinator.policy.outcomes import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +44,25 @@ class ChangeWatch:
         self._rounds: deque[_Round] = deque(maxlen=rounds)
 
     def judged(
-        self, *, drafted: int, accepted: int, hazard: Callable[[int], float], stubborn: float = 0.0
+        self,
+        outcomes: Sequence[Outcome],
+        *,
+        hazard: Callable[[int], float],
+        stubborn: float = 0.0,
     ) -> Evidence | None:
         """Takes in a verdict; the rounds that show a change, if they do now.
 
         `hazard`: what was believed of each place. `stubborn` is added to both thresholds.
         """
-        places = min(drafted, accepted + 1)
-        likelihood = sum(math.log(hazard(place)) for place in range(accepted))
-        if accepted < drafted:
-            likelihood += math.log(1.0 - hazard(accepted))
-        expected = sum(hazard(place) for place in range(places))
-        self._rounds.append(_Round(places, accepted, expected, likelihood))
+        chances = [(hazard(place), accepted) for place, accepted in outcomes]
+        self._rounds.append(
+            _Round(
+                tokens=len(chances),
+                accepted=sum(accepted for _, accepted in chances),
+                expected=sum(chance for chance, _ in chances),
+                likelihood=sum(math.log(p if accepted else 1.0 - p) for p, accepted in chances),
+            )
+        )
         tokens = right = 0
         believed = expected = 0.0
         for one in reversed(self._rounds):

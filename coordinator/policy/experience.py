@@ -11,7 +11,9 @@ from coordinator.draft_plan import (
 )
 from coordinator.policy.belief import Belief
 from coordinator.policy.change_watch import ChangeWatch
+from coordinator.policy.copies import Copies
 from coordinator.policy.measures import KindMeasures, PoolMeasures
+from coordinator.policy.outcomes import of_copied, of_drawn
 from coordinator.policy.outlook import Outlook
 from coordinator.policy.standing import Standing
 from coordinator.policy.survival import Acceptance
@@ -36,6 +38,8 @@ class Experience:
             ChangeWatch(drop=DROP, rise=RISE, tokens=TOKENS, rounds=ROUNDS),
         )
         self._expected_hit = 0.0
+        self.copies = Copies(kind.copies)
+        """What became of copied tokens."""
         self.changed = False
         """Acceptance is no longer what it was."""
         self.compared = False
@@ -54,19 +58,21 @@ class Experience:
         """Learns from a verdict, in the next idle moment: `plan` and `view` are the latest."""
         self._time(facts, plan)
         if not facts.in_run:
-            self.waited_in_vain |= facts.wait_s > 0.0 and facts.drafted == 0
+            in_vain = facts.drafted == 0 and not facts.copies_alone
+            self.waited_in_vain |= facts.wait_s > 0.0 and in_vain
             self._count_hits(facts, plan, view)
             if view is not None and standing.on:
                 self._audit(facts, view)
-        if facts.drafted:
+        self.copies.judged(of_copied(facts))
+        if drawn := of_drawn(facts):
             if not standing.on:
                 measures = self._measures
-                measures.judging.earned(facts.accepted * measures.times.plain_s)
-            seen = {"drafted": facts.drafted, "accepted": facts.accepted}
+                accepted = sum(outcome.accepted for outcome in drawn)
+                measures.judging.earned(accepted * measures.times.plain_s)
             stubborn = STUBBORN * standing.recent_changes
             self._notice(
-                own=self._belief.judged(**seen, stubborn=stubborn),
-                common=self._kind.belief.judged(**seen),
+                own=self._belief.judged(drawn, stubborn=stubborn),
+                common=self._kind.belief.judged(drawn),
             )
 
     def drafted(self, facts: DraftFacts, plan: DraftPlan) -> None:
@@ -74,9 +80,14 @@ class Experience:
         in_turn = plan.draft_length > 0 and not plan.ahead
         self._measures.times.drafted(facts, ahead=not in_turn)
         self.waited_in_vain = False
+        if facts.copied is not None:
+            self.copies.offered(facts.copied)
 
     def foresaw(self, facts: ForesightFacts, standing: Standing) -> None:
         """A match means what an acceptance means, where bonuses are free; elsewhere it hints."""
+        if facts.copied:
+            self.copies.compared(matched=facts.matched, run=facts.run)
+            return
         matched, acceptance = facts.matched, self.acceptance.overall
         foresight, measures = self._kind.foresight, self._measures
         sign = not standing.on and foresight.sign(matched=matched, acceptance=acceptance)
@@ -118,13 +129,17 @@ class Experience:
         if self._expected_hit:
             self._kind.hits.missed(expected=self._expected_hit, hits=int(facts.guess))
         self._expected_hit = 0.0
-        if plan.branches and view and facts.accepted < facts.drafted:
+        copied = any(facts.copied[facts.accepted : facts.accepted + 1])
+        if plan.branches and view and facts.accepted < facts.drafted and not copied:
             self._expected_hit = view.chances.hit / self._kind.hits.factor
 
     def _audit(self, facts: RoundFacts, view: Outlook) -> None:
-        """Holds what came against what was expected of the time it took."""
+        """Holds what came against what was expected of the time it took.
+
+        Copied tokens were not promised: rounds with some say nothing of what was.
+        """
         kind, times = self._kind, self._measures.times
-        if not kind.standing.on:
+        if not kind.standing.on or facts.copies_alone or any(facts.copied):
             return
         earned = facts.output - view.costs.others_price * facts.drafted
         steps = (facts.wait_s + facts.verify_s) / times.plain_s

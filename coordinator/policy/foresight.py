@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from coordinator.policy.change_watch import ChangeWatch
+from coordinator.policy.outcomes import Outcome
 
 DRAWN, DRAWN_RISE = 0.65, 4.0
 """Matches for each token that would be accepted, where the target's choice is a draw of its own;
@@ -46,8 +47,7 @@ class Foresight:
         """A token was compared while none are judged; whether it is a reason to look closer."""
         chance = self.match(acceptance)
         found = self._watch.judged(
-            drafted=1,
-            accepted=int(matched),
+            [Outcome(0, matched)],
             hazard=lambda _: chance,
             stubborn=IN_VAIN * min(MOST_IN_VAIN, self._in_vain),
         )

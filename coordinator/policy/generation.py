@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from coordinator.draft_plan import DraftFacts, DraftPlan, ForesightFacts, RoundFacts
+from coordinator.draft_plan import DraftFacts, DraftPlan, ForesightFacts, RoundFacts, Situation
 from outrider.v1 import generation_pb2
 
 
@@ -16,12 +16,15 @@ class GenerationPolicy(Protocol):
         """What was changed on the way, the last 32."""
         ...
 
-    def plan(self, *, offset: int, room: int, draft_ready: bool, ready: int = 0) -> DraftPlan:
-        """How to make the next round, the first one included.
+    def plan(self, situation: Situation) -> DraftPlan:
+        """How to make the next round, the first one included."""
+        ...
 
-        `offset`: output tokens so far. `room`: most draft tokens that can still become output.
-        `draft_ready`: there is a draft that fits and answers. `ready`: drawn tokens that lie below
-        the committed prefix already.
+    def copies(self, *, drawn: int, run: int) -> int:
+        """How many copied tokens are worth verifying behind tokens that are.
+
+        `drawn` of those were not copied; the last `run`, output tokens included, were. The answer
+        depends on counts alone.
         """
         ...
 

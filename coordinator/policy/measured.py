@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from coordinator.draft_plan import (
     LONGEST_RUN,
+    Copying,
     DraftFacts,
     DraftPlan,
     ForesightFacts,
     RoundFacts,
+    Situation,
     SpeculationTerms,
 )
 from coordinator.policy.alone import Alone
-from coordinator.policy.changes import ChangeLog
+from coordinator.policy.course import Course
 from coordinator.policy.experience import Experience
+from coordinator.policy.looking_up import LookingUp, asked
 from coordinator.policy.measures import PoolMeasures
 from coordinator.policy.newcomers import look_for_newcomers
 from coordinator.policy.outlook import Outlook, outlook
 from coordinator.policy.patience import Patience
-from coordinator.policy.reasons import in_figures, reason_against, reason_for
 from coordinator.policy.standing import Standing
 from coordinator.policy.waiting import Moment, patience_for, worth_waiting
 from outrider.v1 import generation_pb2
@@ -28,7 +31,6 @@ FIRST_LENGTH = 4
 """Draft tokens of a round while nothing is known."""
 FIRST_PATIENCE_S = 0.02
 QUIET_RUN = 2
-MISSING = "DRAFT_MISSING"
 EVERY, EARLY = 8, 4
 """Rounds between two looks at the figures, later on and in the beginning."""
 BEGINNING = 16
@@ -45,44 +47,65 @@ class MeasuredPolicy:
         on = self._kind.standing.on or not terms.may_stop
         self._standing = Standing(measures.clock, on=on)
         self._alone = Alone(terms, measures)
+        self._looking_up = LookingUp(terms, measures, self._experience.copies)
+        self._looks_up = False
+        """The round that was planned last has copied tokens at most."""
         self._patience = Patience(measures.clock, terms.patience_s)
-        self._log = ChangeLog()
+        self._course = Course(may_stop=terms.may_stop)
         self._view: Outlook | None = None
         self._plan = DraftPlan(0)
         self._begun = False
         self._rounds = 0
         self._look_at = 0
-        self._noted: Outlook | None = None
-        """What the last change rested on."""
-        self._dropped = False
-        """It was turned off since acceptance is no longer what it was."""
         self._look()
 
     @property
     def changes(self) -> list[generation_pb2.DraftLengthChange]:
         """What was changed on the way, the last 32."""
-        return self._log.changes
+        return self._course.changes
 
-    def plan(self, *, offset: int, room: int, draft_ready: bool, ready: int = 0) -> DraftPlan:
+    def plan(self, situation: Situation) -> DraftPlan:
         """How to make the next round, by what is known now."""
         self._patience.begin_round()
+        self._looks_up = False
         first, self._begun = not self._begun, True
-        if room < 1:
+        offset, copying = situation.offset, situation.copying
+        if situation.room < 1:
             return DraftPlan(0, run=LONGEST_RUN)
-        if not draft_ready:
+        if not situation.draft_ready:
             self._plan = DraftPlan(0, run=LONGEST_RUN)
-            self._log.note(offset=offset, draft_length=0, reason=MISSING)
+            self._course.missing(offset=offset)
             return self._plan
         if not self._standing.on:
             self._look()
+        if copying is not None and not copying.draws:
+            self._course.only_copies(offset=offset)
+            self._plan = self._look_up(first=first, copying=copying)
+            return self._plan
         usual = self._usual_length if self._standing.on else 0
-        if usual != self._log.draft_length:
-            self._log.note(offset=offset, draft_length=usual, reason=self._reason(usual))
-            self._noted = self._view
-        self._plan = self._first(room) if first else self._choose(room=room, ready=ready)
+        self._course.goes_by(usual, offset=offset, view=self._view)
+        if self._standing.on:
+            self._plan = self._speculate(situation, first=first)
+        else:
+            self._plan = self._decode(room=situation.room, copying=copying, first=first)
         if self._plan.ahead:
             self._measures.draft_works()
         return self._plan
+
+    def copies(self, *, drawn: int, run: int) -> int:
+        """As many as are worth their rows behind tokens that may be rejected."""
+        if self._terms.copies is not None:
+            return self._terms.copies
+        if self._looks_up or self._view is None:
+            return self._looking_up.most(run=run)
+        view = self._view
+        return self._experience.copies.paying(
+            view.costs,
+            rate=view.rate,
+            run=run,
+            reach=view.survival(drawn),
+            limit=self._terms.max_draft_length,
+        )
 
     def patience_s(self, *, tokens: int, next_in_s: float) -> float:
         """As long as the next token is likely to come, if it is worth waiting for."""
@@ -92,8 +115,9 @@ class MeasuredPolicy:
         if next_in_s > left_s:
             # The time that a round may wait would be over before anything comes.
             return 0.0
-        if not self._standing.on:
-            return min(left_s, patience_for(next_in_s)) if self._alone.waits else 0.0
+        if self._looks_up or not self._standing.on:
+            waits = self._looking_up.waits if self._looks_up else self._alone.waits
+            return min(left_s, patience_for(next_in_s)) if waits else 0.0
         if self._view is None:
             return min(left_s, FIRST_PATIENCE_S)
         moment = Moment(tokens, self._patience.spent_s, next_in_s, max(1, self._plan.together))
@@ -121,37 +145,32 @@ class MeasuredPolicy:
             return min(self._terms.draft_length or FIRST_LENGTH, self._terms.max_draft_length)
         return self._view.choice.length
 
-    def _reason(self, length: int) -> str:
-        word = self._word(length)
-        return f"{word}: {in_figures(self._view)}" if self._view else word
+    def _decode(self, *, room: int, copying: Copying | None, first: bool) -> DraftPlan:
+        """The model does not draft, unless it is tried. The draft may copy all the same."""
+        if copying is not None and (first or copying.ready):
+            return self._look_up(first=first, copying=copying)
+        plan = self._alone.begin() if first else self._alone.plan(room=room)
+        is_tried = plan.draft_length or plan.ahead
+        if copying is None or is_tried:
+            return plan
+        return self._look_up(first=first, copying=copying)
 
-    def _word(self, length: int) -> str:
-        """Why the draft length becomes this one."""
-        before, view = self._log.draft_length, self._view
-        if before is None:
-            return "START" if self._terms.may_stop else "REQUEST"
-        if self._log.reason == MISSING and length:
-            return "DRAFT_FOUND"
-        if before == 0:
-            return "PROBE"
-        if view is None or self._dropped:
-            return "ACCEPTANCE"
-        if self._noted is None:
-            return "START" if length else reason_against(view)
-        return reason_for(self._noted, view, turned=length == 0)
+    def _look_up(self, *, first: bool, copying: Copying) -> DraftPlan:
+        self._looks_up = True
+        if first:
+            return self._looking_up.begin(copying=copying)
+        return self._looking_up.plan(copying=copying)
 
-    def _first(self, room: int) -> DraftPlan:
-        """The target reads the prompt and gives a token; the draft may begin meanwhile."""
-        return self._speculate(room=room, ready=0) if self._standing.on else self._alone.begin()
-
-    def _choose(self, *, room: int, ready: int) -> DraftPlan:
-        if not self._standing.on:
-            return self._alone.plan(room=room)
-        if self._measures.quiet.now():
+    def _speculate(self, situation: Situation, *, first: bool) -> DraftPlan:
+        if not first and self._measures.quiet.now():
             return DraftPlan(0, run=QUIET_RUN)
-        return self._speculate(room=room, ready=ready)
+        plan = self._draw(room=situation.room, ready=situation.ready)
+        if situation.copying is None:
+            return plan
+        most = self.copies(drawn=0, run=situation.copying.run)
+        return replace(plan, copies=asked(most, self._measures.times.costs(ahead=True)))
 
-    def _speculate(self, *, room: int, ready: int) -> DraftPlan:
+    def _draw(self, *, room: int, ready: int) -> DraftPlan:
         view = self._view
         length = min(self._usual_length, room)
         if view is None:
@@ -192,7 +211,7 @@ class MeasuredPolicy:
         burden = 0.0 if self._kind.standing.on else view.burden
         if not self._standing.judge(view.ratio, burden=burden):
             return
-        self._dropped = not self._standing.on and self._experience.changed
+        self._course.dropped = not self._standing.on and self._experience.changed
         if self._standing.on:
             self._kind.foresight.came_true()
         else:

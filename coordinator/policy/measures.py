@@ -8,6 +8,7 @@ from coordinator.policy.audit import Audit
 from coordinator.policy.belief import Belief
 from coordinator.policy.branching import HitRate
 from coordinator.policy.change_watch import ChangeWatch
+from coordinator.policy.copies import Copies
 from coordinator.policy.foresight import DRAWN, DRAWN_RISE, SAME, SAME_RISE, Foresight
 from coordinator.policy.probing import Probing
 from coordinator.policy.quiet import Quiet
@@ -27,6 +28,7 @@ class KindMeasures:
             Acceptance(Assumed(), weight=WEIGHT, memory=MEMORY),
             ChangeWatch(drop=DROP, rise=RISE, tokens=TOKENS, rounds=ROUNDS),
         )
+        self.copies = Copies()
         self.foresight = foresight
         self.audit = Audit(clock)
         self.hits = HitRate()

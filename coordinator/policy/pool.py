@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from coordinator.draft_plan import SpeculationTerms
+from coordinator.policy.course import COPIES
 from coordinator.policy.fixed import FixedPolicy
 from coordinator.policy.generation import GenerationPolicy
 from coordinator.policy.measured import MeasuredPolicy
@@ -31,10 +32,15 @@ class PoolPolicy:
     def status(self) -> generation_pb2.PolicyStatus | None:
         """What was measured; None while nothing is known."""
         measures = self._measures
-        if not measures.times.known:
-            return None
-        costs = measures.times.costs(ahead=True)
-        kind = measures.latest
+        times, kind = measures.times, measures.latest
+        copied = kind.copies.acceptance.survival(STATUS_LENGTH) if kind.copies.seen else []
+        if not times.known:
+            if not (copied and times.seen):
+                return None
+            return generation_pb2.PolicyStatus(
+                reason=COPIES, plain_step_ms=times.plain_s * 1000, copied_survival=copied
+            )
+        costs = times.costs(ahead=True)
         return generation_pb2.PolicyStatus(
             draft_length=kind.draft_length,
             reason=kind.reason,
@@ -45,4 +51,5 @@ class PoolPolicy:
             verify_row_ms=costs.row_s * 1000,
             plain_step_ms=costs.plain_s * 1000,
             switches=measures.switches,
+            copied_survival=copied,
         )

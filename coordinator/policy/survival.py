@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate
 from operator import mul
 from typing import Protocol
+
+from coordinator.policy.outcomes import Outcome
 
 STATED = 0.6
 """Chance of acceptance that is assumed where nothing is known."""
@@ -77,18 +80,17 @@ class Acceptance:
         """Entry i: probability that the first i + 1 tokens are all accepted."""
         return list(accumulate((self.hazard(place) for place in range(longest)), mul))
 
-    def judged(self, *, drafted: int, accepted: int) -> None:
-        """A round's verdict."""
+    def judged(self, outcomes: Sequence[Outcome]) -> None:
+        """A round's verdict, in the order of places."""
         self._fade()
-        places = min(drafted, accepted + 1)
-        missing = places - len(self._judged)
-        self._judged.extend([0.0] * missing)
-        self._accepted.extend([0.0] * missing)
-        for place in range(places):
+        for place, accepted in outcomes:
+            missing = place + 1 - len(self._judged)
+            self._judged.extend([0.0] * missing)
+            self._accepted.extend([0.0] * missing)
             self._judged[place] += 1.0
-            self._accepted[place] += place < accepted
-        self._sum_judged += places
-        self._sum_accepted += accepted
+            self._accepted[place] += accepted
+            self._sum_judged += 1.0
+            self._sum_accepted += accepted
 
     def compared(self, *, accepted: bool) -> None:
         """A token that was not judged, and whether it is what the target chose."""

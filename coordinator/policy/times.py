@@ -51,6 +51,11 @@ class PoolTimes:
         return self._hop.known and drafted and self._round_trip.known
 
     @property
+    def seen(self) -> bool:
+        """The target has been seen at work."""
+        return self._batch.known
+
+    @property
     def batch_size(self) -> float:
         """Generations that share a forward of the target."""
         return self._batch.value(1.0)

@@ -8,7 +8,7 @@ from math import prod
 
 from outrider.bench.cell import Cell
 from outrider.bench.finding import SELDOM, at_once, drafted_share
-from outrider.bench.setting import AUTO, TARGET_ONLY
+from outrider.bench.setting import AUTO, DRAFTER_MARK, TARGET_ONLY
 from outrider.bench.statistics import Estimate
 
 AUTO_IS_WORTH = 0.03
@@ -63,9 +63,11 @@ def advise(round_trip_ms: float | None, cells: Sequence[Cell]) -> Advice:
             "Measure longer."
         )
         recommended = ""
-    elif best == AUTO and all(drafted_share(one) < SELDOM for one in cells if one.setting == AUTO):
+    elif _way(best) == AUTO and all(
+        drafted_share(one) < SELDOM for one in cells if one.setting == best
+    ):
         summary = (
-            f"Drafts did not pay: {AUTO} let the target decode nearly alone, {mean:.2f} × on "
+            f"Drafts did not pay: {best} let the target decode nearly alone, {mean:.2f} × on "
             "average, within noise. Measure longer, or save the draft's memory."
         )
         recommended = ""
@@ -88,7 +90,15 @@ def _best(by_setting: Mapping[str, Mapping[int, Estimate]]) -> str:
     ranked = sorted(by_setting, key=lambda name: -_mean(by_setting[name]))
     best = ranked[0]
     enough = (1.0 - AUTO_IS_WORTH) * _mean(by_setting[best])
-    return AUTO if AUTO in by_setting and _mean(by_setting[AUTO]) >= enough else best
+    # `ranked` has the best one of several drafters first.
+    return next(
+        (name for name in ranked if _way(name) == AUTO and _mean(by_setting[name]) >= enough), best
+    )
+
+
+def _way(setting: str) -> str:
+    """How it speculates, whoever drafts."""
+    return setting.partition(DRAFTER_MARK)[0]
 
 
 def _mean(speeds: Mapping[int, Estimate]) -> float:
@@ -106,6 +116,7 @@ def _environment(setting: str) -> str:
         return ""
     if setting == TARGET_ONLY.name:
         return "OUTRIDER_SPECULATION=off"
-    if setting == AUTO:
+    way = _way(setting)
+    if way == AUTO:
         return "OUTRIDER_SPECULATION=auto OUTRIDER_DRAFT_LENGTH=auto"
-    return f"OUTRIDER_SPECULATION=on OUTRIDER_DRAFT_LENGTH={setting.removeprefix('k = ')}"
+    return f"OUTRIDER_SPECULATION=on OUTRIDER_DRAFT_LENGTH={way.removeprefix('k = ')}"

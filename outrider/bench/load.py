@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import TypeAlias
@@ -47,11 +47,11 @@ class Stint:
 
 
 class Load:
-    """Sends prompts to one coordinator, as many at once as it is given."""
+    """Sends prompts to coordinators, as many at once as it is given."""
 
     def __init__(
         self,
-        stub: generation_pb2_grpc.GenerationServiceAsyncStub,
+        stubs: Mapping[str, generation_pb2_grpc.GenerationServiceAsyncStub],
         prompts: Sequence[Prompt],
         *,
         sampling: common_pb2.SamplingParams,
@@ -60,9 +60,10 @@ class Load:
     ) -> None:
         """Request n has prompt n, round and round; with a seed in `sampling`, the n-th after it.
 
-        Each call is sent with `metadata`.
+        `stubs`: of the coordinator of each drafter; with the empty label that of all settings that
+        name none. Each call is sent with `metadata`.
         """
-        self._stub = stub
+        self._stubs = stubs
         self._prompts = prompts
         self._sampling = sampling
         self._put_prompt = put_prompt
@@ -73,14 +74,15 @@ class Load:
         return number % len(self._prompts)
 
     async def read(self, numbers: Sequence[int]) -> None:
-        """Lets both workers read the prompts of these requests, one after the other.
+        """Lets all workers read the prompts of these requests, one after the other.
 
         Raises AioRpcError or BrokenOutputError.
         """
-        speculating = Setting("reading", generation_pb2.SPECULATION_MODE_ON)
-        for number in numbers:
-            observation = Observation(number, time.perf_counter())
-            await self._generate(speculating, observation, max_new_tokens=READ_TOKENS)
+        for drafter in self._stubs:
+            reading = Setting("reading", generation_pb2.SPECULATION_MODE_ON, drafter=drafter)
+            for number in numbers:
+                observation = Observation(number, time.perf_counter())
+                await self._generate(reading, observation, max_new_tokens=READ_TOKENS)
 
     async def stint(self, setting: Setting, numbers: Sequence[int], *, tokens: int) -> Stint:
         """Sends the requests of these numbers, all at once, each for up to `tokens` output tokens.
@@ -143,7 +145,7 @@ class Load:
         if request.sampling.HasField("seed"):
             request.sampling.seed = (request.sampling.seed + observation.number) & LARGEST_SEED
         self._put_prompt(self._prompts[self.prompt_of(observation.number)], request)
-        call = self._stub.Generate(request, metadata=self._metadata)
+        call = self._stubs[setting.drafter].Generate(request, metadata=self._metadata)
         try:
             async for response in call:
                 now = time.perf_counter()

@@ -12,6 +12,10 @@ from typing import Any
 from outrider.v1 import generation_pb2
 
 KINDS = ("code", "extraction", "chat", "story")
+"""What is asked where nobody says what."""
+EDITING = "editing"
+"""Texts to be repeated with little or no change: what copies are made for."""
+ALL_KINDS = (*KINDS, EDITING)
 FILE_KIND = "file"
 """The kind of prompts from a file that names none."""
 

@@ -58,6 +58,11 @@ class Rounds:
     shares: TimeShares | None
     changes: dict[str, int]
     """How often the coordinator changed the draft length, by the first word of its reason."""
+    copied_tokens: int = 0
+    """Of the draft tokens, those copied from earlier text."""
+    accepted_copied_tokens: int = 0
+    message_bytes: int = 0
+    """Of all messages to and from workers in later rounds."""
 
     @property
     def tokens_per_round(self) -> float | None:
@@ -73,6 +78,21 @@ class Rounds:
     def acceptance(self) -> float | None:
         """Accepted ÷ judged draft tokens, 0 to 1."""
         return _ratio(self.accepted_tokens, self.draft_tokens)
+
+    @property
+    def copied_share(self) -> float | None:
+        """Of the draft tokens, those copied; 0 to 1."""
+        return _ratio(self.copied_tokens, self.draft_tokens)
+
+    @property
+    def copied_acceptance(self) -> float | None:
+        """Accepted ÷ judged copied tokens, 0 to 1."""
+        return _ratio(self.accepted_copied_tokens, self.copied_tokens)
+
+    @property
+    def bytes_per_round(self) -> float | None:
+        """Bytes to and from workers ÷ rounds, without first rounds."""
+        return _ratio(self.message_bytes, self.later_rounds)
 
     @property
     def acceptance_by_position(self) -> list[float]:
@@ -122,6 +142,9 @@ def rounds_of(observations: Iterable[Observation]) -> Rounds:
         draft_ms=sum(one.draft_ms for one in stats),
         shares=_shares(stats, tokens=later_tokens, total_ms=later_ms),
         changes=dict(Counter(_word(change.reason) for one in stats for change in one.changes)),
+        copied_tokens=sum(one.copied_tokens for one in stats),
+        accepted_copied_tokens=sum(one.accepted_copied_tokens for one in stats),
+        message_bytes=sum(one.target_bytes + one.draft_bytes for one in stats),
     )
 
 

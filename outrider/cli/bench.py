@@ -14,15 +14,15 @@ import typer
 
 from outrider.bench.plan import BenchPlan, Budget
 from outrider.bench.prompts import KINDS, Prompt, PromptFileError, built_in, read_prompts
-from outrider.bench.setting import AUTO, parse_settings
+from outrider.bench.setting import AUTO, Setting, parse_settings, with_drafters
 from outrider.bench.whole_file import check_writable
 from outrider.cli import bench_lists, bench_options, options, speculation_options
 from outrider.cli.bench_run import BenchRun, run_bench
 from outrider.cli.bench_subject import BenchSubject, own_pair, running_coordinator
 from outrider.cli.deployment import ServiceEndedError
-from outrider.cli.flags import flag_name
+from outrider.cli.flags import flag_name, was_given
 from outrider.cli.options import without_keys
-from outrider.cli.pair import PairOptions, usable_cores
+from outrider.cli.pair import ComparedDraft, PairOptions, nothing_to_propose, usable_cores
 from outrider.cli.request import SamplingOptions
 from outrider.cli.signals import stop_signals
 from outrider.cli.terminal import ExitCode, fail, leave_broken_pipe
@@ -31,7 +31,10 @@ from outrider.client import ClientError
 from outrider.rpc.tls import TlsFiles
 from outrider.settings import SettingsError
 
-OF_OWN_PAIR = ("target_model", "draft_model", "dtype", "device", "threads", "pin", "round_trip_ms")
+OF_OWN_PAIR = (
+    *("target_model", "draft_model", "drafter", "dtype", "device", "threads", "pin"),
+    "round_trip_ms",
+)
 """What only a pair started here can be told."""
 
 
@@ -39,8 +42,10 @@ def bench(
     context: typer.Context,
     server: bench_options.Server = None,
     draft_length: bench_options.DraftLengths = AUTO,
+    drafter: bench_options.Drafters = "",
     draft_ahead: speculation_options.DraftAhead = None,
     draft_branches: speculation_options.DraftBranches = None,
+    copies: speculation_options.Copies = None,
     concurrency: bench_options.Concurrency = "1,2,4,8",
     kind: bench_options.Kind = ",".join(KINDS),
     prompts: bench_options.PromptFile = None,
@@ -76,17 +81,26 @@ def bench(
         _refuse_options_of_own_pair(context)
     try:
         speculating = [
-            replace(setting, draft_ahead=draft_ahead, branches=draft_branches)
+            replace(
+                setting,
+                draft_ahead=draft_ahead,
+                branches=draft_branches,
+                copies=speculation_options.fixed_length(
+                    speculation_options.draft_length_choice(copies)
+                ),
+            )
             for setting in parse_settings(draft_length)
         ]
+        drafters = bench_lists.drafters(drafter, draft_model)
     except ValueError as error:
         fault = f"must be {error}, got {draft_length!r}"
         raise typer.BadParameter(fault, param_hint="--draft-length") from None
+    _refuse_drafts_with_nothing_to_propose(speculating, drafters)
     trips = bench_lists.round_trips_ms(round_trip_ms)
     if seconds is None and requests is None:
         seconds = bench_options.DEFAULT_SECONDS
     plan = BenchPlan(
-        speculating=speculating,
+        speculating=with_drafters(speculating, [one.label for one in drafters]),
         concurrencies=bench_lists.concurrencies(concurrency),
         round_trips_ms=trips,
         max_new_tokens=max_new_tokens,
@@ -123,6 +137,9 @@ def bench(
                 device=device,
                 threads=threads,
                 draft_length="auto",
+                drafters=drafters,
+                # Prompts come again in every turn: their outputs would be copied from.
+                copy_recent=0,
                 pinned_cores=_cores() if pin else (),
             ),
             trips,
@@ -146,14 +163,22 @@ def _run(run: BenchRun, subject: AbstractContextManager[BenchSubject]) -> ExitCo
 
 def _refuse_options_of_own_pair(context: typer.Context) -> None:
     for name in OF_OWN_PAIR:
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
+        if was_given(context, name):
             why = "there the draft stays where it is" if name == "round_trip_ms" else "it runs"
             fail(
                 f"{flag_name(name)} does not go with --server ({why} already): without --server, "
                 "bench starts a pair of its own",
                 ExitCode.USAGE,
             )
+
+
+def _refuse_drafts_with_nothing_to_propose(
+    settings: Sequence[Setting], drafters: Sequence[ComparedDraft]
+) -> None:
+    ways = [one.way for one in drafters]
+    for one in settings:
+        for fault in nothing_to_propose(ways, draft_length=one.draft_length, copies=one.copies):
+            fail(fault, ExitCode.USAGE)
 
 
 def _prompts(file: Path | None, kinds: Sequence[str]) -> tuple[list[Prompt], str]:

@@ -7,7 +7,9 @@ from typing import TypeVar
 
 import typer
 
-from outrider.bench.prompts import KINDS
+from outrider.bench.prompts import ALL_KINDS
+from outrider.cli.pair import ComparedDraft
+from outrider.drafter import Drafter
 
 MOST_AT_ONCE = 4096
 LONGEST_ROUND_TRIP_MS = 10_000.0
@@ -31,8 +33,21 @@ def round_trips_ms(text: str) -> list[float]:
 
 def kinds(text: str) -> list[str]:
     """`code,chat`: kinds of built-in prompts. Raises typer.BadParameter."""
-    allowed = f"some of {', '.join(KINDS)}, parted by commas"
-    return _values("--kind", text, str, KINDS.__contains__, allowed=allowed)
+    allowed = f"some of {', '.join(ALL_KINDS)}, parted by commas"
+    return _values("--kind", text, str, ALL_KINDS.__contains__, allowed=allowed)
+
+
+def drafters(text: str, model: str | None) -> list[ComparedDraft]:
+    """`mixed,model=FOLDER`: drafts to compare. Empty: none. Raises typer.BadParameter."""
+    if not text:
+        return []
+    allowed = f"some of {', '.join(Drafter)}, each with =MODEL if it likes, parted by commas"
+
+    def drafter(word: str) -> ComparedDraft:
+        way, given, own = word.partition("=")
+        return ComparedDraft(word, Drafter(way), own if given else model or "")
+
+    return _values("--drafter", text, drafter, lambda one: bool(one.model), allowed=allowed)
 
 
 def _is_load(value: int) -> bool:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from outrider.bench.prompts import KINDS
+from outrider.bench.prompts import ALL_KINDS
 from outrider.cli.options import MAX_UINT32
 
 DEFAULT_SECONDS = 60.0
@@ -22,8 +22,18 @@ Server = Annotated[
 DraftLengths = Annotated[
     str, typer.Option(metavar="auto|N,…", help="What to compare with the target alone.")
 ]
+Drafters = Annotated[
+    str,
+    typer.Option(
+        metavar="WAY[=MODEL],…",
+        help="Compare drafts of one target: model, ngram, suffix or mixed, each with --draft-model "
+        "or a model of its own.",
+    ),
+]
 Concurrency = Annotated[str, typer.Option(metavar="N,…", help="Generations at once.")]
-Kind = Annotated[str, typer.Option(metavar="KIND,…", help=f"Built-in prompts: {', '.join(KINDS)}.")]
+Kind = Annotated[
+    str, typer.Option(metavar="KIND,…", help=f"Built-in prompts: {', '.join(ALL_KINDS)}.")
+]
 PromptFile = Annotated[
     Path | None,
     typer.Option(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -54,8 +55,16 @@ def run_bench(run: BenchRun, where: BenchSubject) -> ExitCode:
     Raises ClientError when a failure came before anything was measured, and OSError when a file
     cannot be written.
     """
+    others = []
+    for address in where.drafters.values():
+        with Client(address, tls=where.tls, api_key=run.api_key) as client:
+            others.append(ready_state(client))
     with Client(where.address, tls=where.tls, api_key=run.api_key) as client:
         state = ready_state(client)
+        known = {draft.address for draft in state.drafts}
+        state.drafts.extend(
+            draft for other in others for draft in other.drafts if draft.address not in known
+        )
         _warn_of_fixed_length(run.plan, state)
         put_prompt = form_of_prompts(client, _tell_fallback)
     measurements = Measurements(run.plan.settings)
@@ -94,15 +103,23 @@ async def _measure(
             loop.call_soon_threadsafe(task.cancel)
 
     stop.tell(cancel)
-    async with open_channel(where.address, where.tls) as channel:
+    async with AsyncExitStack() as stack:
+        channels = {
+            drafter: await stack.enter_async_context(open_channel(address, where.tls))
+            for drafter, address in {"": where.address, **where.drafters}.items()
+        }
         load = Load(
-            generation_pb2_grpc.GenerationServiceStub(channel),
+            {
+                drafter: generation_pb2_grpc.GenerationServiceStub(channel)
+                for drafter, channel in channels.items()
+            },
             run.prompts,
             sampling=run.sampling,
             put_prompt=put_prompt,
             metadata=key_metadata(run.api_key or ""),
         )
-        with BenchProgress() as progress:
+        progress = BenchProgress()
+        with progress.shown:
             await measure(
                 run.plan,
                 load,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from outrider.bench.load import PutPrompt
@@ -36,6 +36,8 @@ class BenchSubject:
     """Takes milliseconds."""
     logs: Path | None = None
     """Of services that were started for this."""
+    drafters: Mapping[str, str] = field(default_factory=dict)
+    """Coordinators of further drafts of the same target, by their labels."""
 
 
 @contextmanager
@@ -55,14 +57,15 @@ def own_pair(options: PairOptions, round_trips_ms: Sequence[float]) -> Iterator[
                     running_delay_proxy(address, round_trip_s=round_trips_ms[0] / MILLISECONDS)
                 )
             )
-            return proxies[0].address
+            return proxies[-1].address
 
         def set_round_trip(milliseconds: float) -> None:
-            proxies[0].round_trip_s = milliseconds / MILLISECONDS
+            for proxy in proxies:
+                proxy.round_trip_s = milliseconds / MILLISECONDS
 
         with progress:
             pair = _start(deployment, options, through_proxy if round_trips_ms else None)
-        yield BenchSubject(pair.coordinator, pair.tls, set_round_trip, run_folder)
+        yield BenchSubject(pair.coordinator, pair.tls, set_round_trip, run_folder, pair.drafters)
     shutil.rmtree(run_folder)
 
 

@@ -50,6 +50,12 @@ def flag_name(field_name: str) -> str:
     return "--" + field_name.replace("_", "-")
 
 
+def was_given(context: typer.Context, name: str) -> bool:
+    """Whether the command line says something of that parameter."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
 def warn_of_unknown_settings() -> None:
     """Says on standard error which `OUTRIDER_*` variables have no meaning."""
     for fault in unknown_names(os.environ):

@@ -50,6 +50,7 @@ def generate(
     draft_length: speculation_options.DraftLength = None,
     draft_ahead: speculation_options.DraftAhead = None,
     draft_branches: speculation_options.DraftBranches = None,
+    copies: speculation_options.Copies = None,
     no_speculation: Annotated[
         bool, typer.Option("--no-speculation", help="The same as --speculation off.")
     ] = False,
@@ -99,6 +100,7 @@ def generate(
             draft_length=fixed_length(length),
             draft_ahead=draft_ahead,
             branches=draft_branches,
+            copies=fixed_length(draft_length_choice(copies)),
         ),
     )
     if raw:

@@ -58,6 +58,8 @@ def _figures(worker: generation_pb2.WorkerStatus) -> Mapping[str, str]:
         "queue": str(load.queue_depth),
         "batch": number(load.mean_batch_size or None),
         "price of a row": number(load.price or None, digits=3),
+        "drafted": NOTHING if is_target else str(load.draft_tokens),
+        "copied": NOTHING if is_target else str(load.copied_tokens),
         "accepted": percent(_ratio(load.accepted_tokens, load.draft_tokens if is_target else 0)),
     }
 

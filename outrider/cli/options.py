@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from outrider.drafter import Drafter
 from outrider.settings.addresses import check_peer
 
 MAX_UINT32 = 2**32 - 1
@@ -132,6 +133,13 @@ TargetModel = Annotated[
 DraftModel = Annotated[
     str,
     typer.Option(metavar="MODEL", help="`embedded`, a folder, a .gguf file or a hub id."),
+]
+DraftWay = Annotated[
+    Drafter | None,
+    typer.Option(
+        help="Where draft tokens come from: drawn by the model, copied from earlier text, or the "
+        "likelier at each place. Unset: the draft's setting, mixed by default.",
+    ),
 ]
 Dtype = Annotated[
     str | None,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from outrider.cli.deployment import Deployment, ServicePlan
 from outrider.cli.flags import flag_name
 from outrider.cli.speculation_options import DraftLengthChoice
+from outrider.drafter import Drafter
 from outrider.rpc.tls import TlsFiles
 from outrider.settings import (
     CoordinatorSettings,
@@ -35,6 +36,16 @@ Flags = Mapping[str, str]
 SettingsT = TypeVar("SettingsT", bound=ServiceSettings)
 
 
+@dataclass(frozen=True, slots=True)
+class ComparedDraft:
+    """One of several drafts of a target that are compared: its `label`, how it comes by its
+    tokens, and its model."""
+
+    label: str
+    way: Drafter | None
+    model: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairOptions:
     """What runs and where. None: the services' own default, or what the environment says."""
@@ -42,6 +53,12 @@ class PairOptions:
     target_model: str = EMBEDDED
     draft_model: str | None = EMBEDDED
     """None: no draft service."""
+    drafter: Drafter | None = None
+    """How the draft comes by its tokens."""
+    copy_recent: int | None = None
+    """Most tokens of recent outputs that other generations copy from."""
+    drafters: Sequence[ComparedDraft] = field(default_factory=tuple)
+    """Drafts in place of that one, each with a coordinator of its own; needs free ports."""
     dtype: str | None = None
     device: str | None = None
     threads: int | None = None
@@ -49,6 +66,7 @@ class PairOptions:
     draft_length: DraftLengthChoice | None = None
     draft_ahead: bool | None = None
     draft_branches: int | None = None
+    copies: DraftLengthChoice | None = None
     port: int = 0
     """The coordinator's port; the workers' lie above it. 0: free ports."""
     pinned_cores: Sequence[int] = field(default_factory=tuple)
@@ -64,6 +82,9 @@ class RunningPair:
     draft: str | None
     tls: TlsFiles
     """What a client of the coordinator needs: files of the environment's TLS settings, if any."""
+    drafters: Mapping[str, str] = field(default_factory=dict)
+    """The coordinators of the drafts that are compared, by their labels; the first one of them is
+    `coordinator`."""
 
 
 def _as_it_is(address: str) -> str:
@@ -82,18 +103,35 @@ def start_pair(
     Raises SettingsError before anything is started, else as Deployment.start.
     """
     settings = check_settings(options)
+    others = options.pinned_cores[-1:]
+    drafts = {
+        _named("draft", number): one for number, one in enumerate(_drafters(options), start=1)
+    }
     workers = [_plan("target", _target_flags(options), options.pinned_cores[:-1])]
-    if options.draft_model is not None:
-        flags = _draft_flags(options, options.draft_model)
-        workers.append(_plan("draft", flags, options.pinned_cores[-1:]))
+    for name, one in drafts.items():
+        workers.append(_plan("draft", _draft_flags(options, one), others, name=name))
     addresses = deployment.start(workers)
-    target, draft = addresses["target"], addresses.get("draft")
-    reached_at = draft_route(draft) if draft is not None else ""
-    flags = _coordinator_flags(options, target=target, draft=reached_at)
-    coordinator = _plan("coordinator", flags, options.pinned_cores[-1:])
-    address = deployment.start([coordinator])["coordinator"]
+    target = addresses["target"]
+    routes = {name: draft_route(addresses[name]) for name in drafts} or {"draft": ""}
+    labels = {name: drafts[name].label if name in drafts else "" for name in routes}
+    coordinators = {
+        name.replace("draft", "coordinator"): _coordinator_flags(
+            options, target=target, draft=reached_at
+        )
+        for name, reached_at in routes.items()
+    }
+    started = deployment.start(
+        [_plan("coordinator", flags, others, name=name) for name, flags in coordinators.items()]
+    )
+    found = dict(zip(labels.values(), (started[name] for name in coordinators), strict=True))
     tls = TlsFiles(settings.tls_cert, settings.tls_key, settings.tls_ca)
-    return RunningPair(address, target, draft, tls)
+    return RunningPair(
+        next(iter(found.values())),
+        target,
+        addresses.get(next(iter(drafts), "")),
+        tls,
+        found if options.drafters else {},
+    )
 
 
 def check_settings(options: PairOptions) -> CoordinatorSettings:
@@ -111,12 +149,30 @@ def check_settings(options: PairOptions) -> CoordinatorSettings:
             return None
 
     load(TargetSettings, _target_flags(options))
-    if options.draft_model is not None:
-        load(DraftSettings, _draft_flags(options, options.draft_model))
+    drafts = [load(DraftSettings, _draft_flags(options, one)) for one in _drafters(options)]
     coordinator = load(CoordinatorSettings, _coordinator_flags(options, target="", draft=""))
+    if coordinator is not None:
+        ways = [draft.drafter for draft in drafts if draft is not None]
+        lengths = {"draft_length": coordinator.draft_length, "copies": coordinator.copies}
+        faults.update(dict.fromkeys(nothing_to_propose(ways, **lengths)))
     if coordinator is None or faults:
         raise SettingsError(list(faults))
     return coordinator
+
+
+def nothing_to_propose(
+    ways: Iterable[Drafter | None], *, draft_length: int | None, copies: int | None
+) -> list[str]:
+    """What is wrong with drafts that have no model and may not copy. Where the draft length is
+    chosen (None), copies are all that they propose."""
+    if draft_length is not None or copies != 0:
+        return []
+    return [
+        f"--copies 0 leaves a draft without a model (--drafter {way}) nothing to propose: give "
+        "--draft-length a number, or let it copy"
+        for way in ways
+        if way is not None and not way.draws
+    ]
 
 
 def busy_ports(port: int) -> list[int]:
@@ -134,8 +190,20 @@ def _target_flags(options: PairOptions) -> Flags:
     return _worker_flags(options, options.target_model, _listen(options.port, TARGET_OFFSET))
 
 
-def _draft_flags(options: PairOptions, model: str) -> Flags:
-    return _worker_flags(options, model, _listen(options.port, DRAFT_OFFSET))
+def _draft_flags(options: PairOptions, drafter: ComparedDraft) -> Flags:
+    flags = _worker_flags(options, drafter.model, _listen(options.port, DRAFT_OFFSET))
+    return {**flags, **_given(drafter=drafter.way, copy_recent=options.copy_recent)}
+
+
+def _drafters(options: PairOptions) -> Sequence[ComparedDraft]:
+    """All drafts of the target, if it has any."""
+    if options.drafters or options.draft_model is None:
+        return options.drafters
+    return [ComparedDraft("", options.drafter, options.draft_model)]
+
+
+def _named(service: str, number: int) -> str:
+    return service if number == 1 else f"{service}-{number}"
 
 
 def _worker_flags(options: PairOptions, model: str, listen: str) -> Flags:
@@ -157,6 +225,7 @@ def _coordinator_flags(options: PairOptions, *, target: str, draft: str) -> Flag
         draft_length=options.draft_length,
         draft_ahead=options.draft_ahead,
         draft_branches=options.draft_branches,
+        copies=options.copies,
     )
 
 
@@ -184,13 +253,18 @@ def _word(field: str, value: str) -> str:
     return f"{flag_name(field)}={value}"
 
 
-def _plan(name: str, flags: Flags, cores: Sequence[int]) -> ServicePlan:
+def _plan(
+    service: str, flags: Flags, cores: Sequence[int], *, name: str | None = None
+) -> ServicePlan:
     """A command that finds this installation whatever the current folder holds (-P)."""
-    words = [_word(field, value) for field, value in flags.items()]
+    words = [
+        *("outrider", "serve", "--end-with-input", service),
+        *(_word(field, value) for field, value in flags.items()),
+    ]
     return ServicePlan(
-        name=name,
-        command=[sys.executable, "-P", "-m", "outrider", "serve", "--end-with-input", name, *words],
-        vital=name != "draft",
+        name=name or service,
+        command=[sys.executable, "-P", "-m", *words],
+        vital=service != "draft",
         cpus=frozenset(cores),
     )
 

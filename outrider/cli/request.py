@@ -50,8 +50,13 @@ def speculation_params(
     draft_length: int | None = None,
     draft_ahead: bool | None = None,
     branches: int | None = None,
+    copies: int | None = None,
 ) -> generation_pb2.SpeculationParams:
     """Only what is given is set; the rest is left to the coordinator."""
     return generation_pb2.SpeculationParams(
-        mode=mode, draft_length=draft_length, draft_ahead=draft_ahead, branches=branches
+        mode=mode,
+        draft_length=draft_length,
+        draft_ahead=draft_ahead,
+        branches=branches,
+        copies=copies,
     )

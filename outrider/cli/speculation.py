@@ -37,9 +37,9 @@ class SpeculationFigures:
         token."""
         return _ratio((self.output_tokens - 1) * 1000.0, self.stats.decode_ms)
 
-    def per_round(self, total_ms: float) -> float | None:
-        """Milliseconds per round after the first."""
-        return _ratio(total_ms, self.stats.rounds - 1)
+    def per_round(self, total: float) -> float | None:
+        """What comes to each round after the first."""
+        return _ratio(total, self.stats.rounds - 1)
 
 
 def _ratio(numerator: float, denominator: float) -> float | None:

@@ -17,7 +17,7 @@ DraftLengthChoice = int | Literal["auto"]
 
 
 def draft_length_choice(text: str | None) -> DraftLengthChoice | None:
-    """What `--draft-length` says; None when it was not given. Raises ValueError."""
+    """What `--draft-length` or `--copies` says; None when it was not given. Raises ValueError."""
     if text is None or text == AUTO:
         return AUTO if text else None
     length = int(text)
@@ -45,6 +45,15 @@ DraftLength = Annotated[
         metavar="auto|N",
         callback=_auto_or_number,
         help="Draft tokens in each round; auto: as many as pay. Unset: the coordinator's setting.",
+    ),
+]
+Copies = Annotated[
+    str | None,
+    typer.Option(
+        metavar="auto|N",
+        callback=_auto_or_number,
+        help="Most tokens copied from earlier text in each round, beyond its draft length; auto: "
+        "as many as pay. Unset: the coordinator's setting.",
     ),
 ]
 Speculation = Annotated[

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich import box
 from rich.table import Table
@@ -11,9 +11,11 @@ from rich.text import Text
 from outrider.cli.figures import NOTHING, duration, number, percent
 from outrider.cli.plain import enum_word
 from outrider.cli.speculation import SpeculationFigures
-from outrider.v1 import generation_pb2
+from outrider.v1 import generation_pb2, model_pb2
 
 REPLICA_DIGITS = 8
+NO_NUMBERS = "none"
+"""What a worker without weights calls their type."""
 
 
 def generation_table(summary: generation_pb2.GenerationSummary) -> Table:
@@ -37,6 +39,9 @@ def _generation_rows(
     yield "output tokens", f"{summary.usage.output_tokens} (ended by {finish})"
     yield "rounds", f"{stats.rounds}, {stats.drafted_rounds} of them with draft tokens"
     yield "draft tokens", f"{stats.draft_tokens} drafted, {stats.accepted_tokens} accepted"
+    if stats.copied_tokens:
+        copied = f"{stats.copied_tokens} of them, {stats.accepted_copied_tokens} accepted"
+        yield "copied tokens", copied
     yield "acceptance rate", percent(figures.acceptance)
     by_position = "  ".join(percent(share) for share in figures.acceptance_by_position)
     yield "accepted per position", by_position or NOTHING
@@ -52,6 +57,11 @@ def _generation_rows(
     ):
         mean_ms = number(figures.per_round(total_ms), digits=2)
         yield what, f"{total_ms:.1f} ms, {mean_ms} ms per round"
+    for what, size in (
+        ("to and from targets", stats.target_bytes),
+        ("to and from drafts", stats.draft_bytes),
+    ):
+        yield what, f"{size} bytes, {number(figures.per_round(size))} per round"
     for what, count in (
         ("rounds with drafts ready", stats.ready_rounds),
         ("corrections foreseen", stats.foreseen_rounds),
@@ -99,13 +109,20 @@ def policy_table(policy: generation_pb2.PolicyStatus) -> Table:
 def _policy_rows(policy: generation_pb2.PolicyStatus) -> Iterator[tuple[str, str]]:
     # The figures behind the reason are those of that moment; the rows below are of now.
     yield "draft length", f"{policy.draft_length} ({policy.reason.partition(':')[0]})"
-    survival = "  ".join(percent(share) for share in policy.survival)
-    yield "accepted up to place", survival or NOTHING
-    yield "draft token", f"{policy.draft_token_ms:.2f} ms"
-    yield "draft round trip", f"{policy.draft_round_trip_ms:.2f} ms"
-    yield "verification", f"{policy.verify_ms:.2f} ms and {policy.verify_row_ms:.2f} ms per token"
+    if policy.survival:
+        yield "accepted up to place", _percents(policy.survival)
+        yield "draft token", f"{policy.draft_token_ms:.2f} ms"
+        yield "draft round trip", f"{policy.draft_round_trip_ms:.2f} ms"
+        verify_ms, row_ms = policy.verify_ms, policy.verify_row_ms
+        yield "verification", f"{verify_ms:.2f} ms and {row_ms:.2f} ms per token"
+    if policy.copied_survival:
+        yield "copies accepted up to place", _percents(policy.copied_survival)
     yield "decoding alone", f"{policy.plain_step_ms:.2f} ms per token"
     yield "times turned off or on", str(policy.switches)
+
+
+def _percents(shares: Sequence[float]) -> str:
+    return "  ".join(percent(share) for share in shares)
 
 
 def worker_table(state: generation_pb2.GenerationServiceGetStatusResponse) -> Table:
@@ -127,5 +144,12 @@ def _worker_cells(worker: generation_pb2.WorkerStatus) -> Iterator[str]:
         yield worker.reason or ("not usable" if worker.reachable else "unreachable")
     if not worker.HasField("model"):
         return
-    yield f"{worker.model.name} {worker.model.dtype} {worker.model.device}"
+    yield _model_words(worker.model)
     yield worker.model.replica_id[:REPLICA_DIGITS]
+
+
+def _model_words(model: model_pb2.GetModelResponse) -> str:
+    """Without numbers where there are no weights; with how a draft comes by its tokens."""
+    numbers = model.dtype if model.dtype != NO_NUMBERS else ""
+    words = " ".join(word for word in (model.name, numbers, model.device) if word)
+    return f"{words}, {model.drafter}" if model.drafter else words

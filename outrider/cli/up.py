@@ -10,7 +10,7 @@ import typer
 
 from outrider.cli import options, speculation_options
 from outrider.cli.deployment import Deployment, ServiceEndedError
-from outrider.cli.flags import warn_of_unknown_settings
+from outrider.cli.flags import flag_name, warn_of_unknown_settings, was_given
 from outrider.cli.pair import (
     LARGEST_PORT,
     PairOptions,
@@ -27,9 +27,14 @@ from outrider.settings import SettingsError
 DEFAULT_PORT = 7400
 
 
+OF_THE_DRAFT = ("draft_model", "drafter")
+
+
 def up(
+    context: typer.Context,
     target_model: options.TargetModel = "embedded",
     draft_model: options.DraftModel = "embedded",
+    drafter: options.DraftWay = None,
     no_draft: Annotated[
         bool, typer.Option("--no-draft", help="Run without a draft: the target decodes alone.")
     ] = False,
@@ -40,6 +45,7 @@ def up(
     draft_length: speculation_options.DraftLength = None,
     draft_ahead: speculation_options.DraftAhead = None,
     draft_branches: speculation_options.DraftBranches = None,
+    copies: speculation_options.Copies = None,
     port: Annotated[
         int,
         typer.Option(
@@ -68,6 +74,8 @@ def up(
 
     Endpoints go to standard output once everything serves.
     """
+    if no_draft:
+        _warn_of_options_of_the_draft(context)
     cores = usable_cores() if pin else []
     if len(cores) == 1:
         fail("--pin needs two cores, this machine lets the command use one", ExitCode.USAGE)
@@ -77,6 +85,7 @@ def up(
     pair_options = PairOptions(
         target_model=target_model,
         draft_model=None if no_draft else draft_model,
+        drafter=drafter,
         dtype=dtype,
         device=device,
         threads=threads,
@@ -84,6 +93,7 @@ def up(
         draft_length=speculation_options.draft_length_choice(draft_length),
         draft_ahead=draft_ahead,
         draft_branches=draft_branches,
+        copies=speculation_options.draft_length_choice(copies),
         port=port,
         pinned_cores=cores,
     )
@@ -103,6 +113,12 @@ def up(
         fail(str(error), ExitCode.USAGE)
     except (ServiceEndedError, OSError) as error:
         fail(str(error))
+
+
+def _warn_of_options_of_the_draft(context: typer.Context) -> None:
+    for name in OF_THE_DRAFT:
+        if was_given(context, name):
+            notice(f"warning: {flag_name(name)} has no effect beside --no-draft")
 
 
 def _print_endpoints(pair: RunningPair, run_folder: Path) -> None:

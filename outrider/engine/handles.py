@@ -61,6 +61,8 @@ class HandleTable:
         """How long a sequence may become, for each owner that decodes alone at the moment."""
         self.orders: dict[str, Any] = {}
         """What the work under way for each owner was told last, if it takes orders."""
+        self.notes: Any = None
+        """What works leave for later ones: nothing that could not be made again."""
 
     def open(
         self,
@@ -184,6 +186,15 @@ class HandleTable:
         state.sequence = state.sequence.hand_over()
         state.owner, state.pinned, state.working, state.since = None, False, False, now
         state.sequence.park()
+
+    def knows(self, handle_id: str) -> bool:
+        """There is a state of that name."""
+        return handle_id in self._states
+
+    def length(self, handle_id: str) -> int:
+        """How many ids that state has; 0 where there is none."""
+        state = self._states.get(handle_id)
+        return 0 if state is None else state.length
 
     def status(self) -> HandleStatus:
         """Counts at this moment."""

@@ -12,6 +12,7 @@ from transformers.utils import logging as transformers_logging
 
 from outrider.engine.attention_check import check_attention
 from outrider.engine.block_pool import BLOCK_SIZE
+from outrider.engine.context_length import context_length_of
 from outrider.engine.device_memory import kv_pool_bytes
 from outrider.engine.draft_vocabulary import read_draft_vocabulary
 from outrider.engine.file_digest import digest_files
@@ -28,7 +29,7 @@ from outrider.engine.threads import configure_threads
 from outrider.engine.transformers_model import TransformersModel, head_rows
 from outrider.memory_budget import MemoryBudget
 
-__all__ = ["LoadedModel", "ModelLoadError", "load_model"]
+__all__ = ["LoadedModel", "ModelLoadError", "load_model", "load_network"]
 
 
 AUTO = MemoryBudget()
@@ -80,7 +81,7 @@ def load_model(
     files = find_model_files(name, role=role, cache_dir=cache_dir.expanduser(), progress=progress)
     progress("loading weights")
     loaded = _read(files, numbers)
-    length = _context_length(loaded, context_length, name)
+    length = context_length_of(loaded.config, wanted=context_length, name=name)
     check_layers(loaded, context_length=length)
     try:
         loaded = loaded.to(place)
@@ -118,6 +119,16 @@ def load_model(
     )
 
 
+def load_network(
+    name: str, *, cache_dir: Path, progress: Callable[[str], None] = lambda step: None
+) -> PreTrainedModel:
+    """A target's network as transformers has it, in float32. Raises ModelLoadError."""
+    files = find_model_files(
+        name, role="target", cache_dir=cache_dir.expanduser(), progress=progress
+    )
+    return _read(files, torch.float32)
+
+
 def _read(files: ModelFiles, numbers: torch.dtype) -> PreTrainedModel:
     if files.gguf is not None:
         return read_gguf_model(files.gguf, numbers)
@@ -144,18 +155,6 @@ def _read(files: ModelFiles, numbers: torch.dtype) -> PreTrainedModel:
         )
     loaded: PreTrainedModel = model.eval()
     return loaded
-
-
-def _context_length(model: PreTrainedModel, wanted: int, name: str) -> int:
-    config = model.config.get_text_config(decoder=True)
-    most = getattr(config, "max_position_embeddings", None)
-    if not isinstance(most, int):
-        if wanted:
-            return wanted
-        raise ModelLoadError(f"{name}: its configuration names no context length; set one")
-    if wanted > most:
-        raise ModelLoadError(f"{name}: a context length of {wanted} is beyond the model's {most}")
-    return wanted or most
 
 
 def _kv_pool(

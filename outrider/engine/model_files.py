@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from huggingface_hub import snapshot_download
 
 from outrider.engine.assembled import assembled_folder
-from outrider.engine.embedded import embedded_folder
+from outrider.engine.embedded import embedded_folder, embedded_target_file
 from outrider.engine.file_digest import digest_files
 from outrider.engine.gguf_file import save_gguf_tokenizer
 from outrider.engine.load_error import ModelLoadError
@@ -22,7 +22,8 @@ WEIGHTS = "*.safetensors"
 INDEX = "model.safetensors.index.json"
 ADAPTER = "adapter_config.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
-HUB_PATTERNS = ("*.json", WEIGHTS, "*.jinja", "*.txt", "tokenizer.model")
+TEXT_PATTERNS = ("*.json", "*.jinja", "*.txt", "tokenizer.model")
+HUB_PATTERNS = (*TEXT_PATTERNS, WEIGHTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,14 @@ class ModelFiles:
 
     folder: Path
     weights_digest: str
+    gguf: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TextFiles:
+    """`folder`: tokenizer and, unless there is a `gguf` file, configuration."""
+
+    folder: Path
     gguf: Path | None = None
 
 
@@ -49,29 +58,57 @@ def find_model_files(
         return _gguf_files(path, cache_dir, progress)
     if path.is_dir():
         return _folder_files(path, progress)
+    _check_hub_id(name, path)
+    progress(f"fetching {name} from the hub")
+    return _folder_files(_fetch(name, HUB_PATTERNS), progress)
+
+
+def find_text_files(name: str, *, cache_dir: Path) -> TextFiles:
+    """As `find_model_files`, without weights. `embedded`: those of its target."""
+    path = embedded_target_file() if name == EMBEDDED else Path(name).expanduser()
+    if path.suffix == GGUF_SUFFIX:
+        return TextFiles(_gguf_tokenizer(path, _gguf_digest(path), cache_dir), gguf=path)
+    if not path.is_dir():
+        _check_hub_id(name, path)
+        path = _fetch(name, TEXT_PATTERNS)
+    _check_config(path)
+    return TextFiles(path)
+
+
+def _check_hub_id(name: str, path: Path) -> None:
     if path.exists():
         raise ModelLoadError(f"{path}: must be a folder with safetensors or a .gguf file")
     if not _may_be_hub_id(name):
         raise ModelLoadError(f"{path}: no such folder")
-    progress(f"fetching {name} from the hub")
-    return _folder_files(_fetch(name), progress)
 
 
-def _gguf_files(path: Path, cache_dir: Path, progress: Callable[[str], None]) -> ModelFiles:
-    if not path.is_file():
-        raise ModelLoadError(f"{path}: no such file")
-    progress(f"reading {path.name}")
-    digest = digest_files([path])
-    folder = assembled_folder(
-        cache_dir, f"tokenizer-{digest[:32]}", lambda empty: save_gguf_tokenizer(path, empty)
-    )
-    return ModelFiles(folder, digest, gguf=path)
-
-
-def _folder_files(folder: Path, progress: Callable[[str], None]) -> ModelFiles:
+def _check_config(folder: Path) -> Path:
     config = folder / "config.json"
     if not config.is_file():
         raise ModelLoadError(f"{folder}: no config.json in this folder")
+    return config
+
+
+def _gguf_files(path: Path, cache_dir: Path, progress: Callable[[str], None]) -> ModelFiles:
+    progress(f"reading {path.name}")
+    digest = _gguf_digest(path)
+    return ModelFiles(_gguf_tokenizer(path, digest, cache_dir), digest, gguf=path)
+
+
+def _gguf_digest(path: Path) -> str:
+    if not path.is_file():
+        raise ModelLoadError(f"{path}: no such file")
+    return digest_files([path])
+
+
+def _gguf_tokenizer(path: Path, digest: str, cache_dir: Path) -> Path:
+    return assembled_folder(
+        cache_dir, f"tokenizer-{digest[:32]}", lambda empty: save_gguf_tokenizer(path, empty)
+    )
+
+
+def _folder_files(folder: Path, progress: Callable[[str], None]) -> ModelFiles:
+    config = _check_config(folder)
     weights = sorted(folder.glob(WEIGHTS))
     if not weights:
         raise ModelLoadError(
@@ -107,10 +144,10 @@ def _may_be_hub_id(name: str) -> bool:
     return name.count("/") <= 1 and not name.startswith((".", "/", "~"))
 
 
-def _fetch(name: str) -> Path:
+def _fetch(name: str, patterns: Sequence[str]) -> Path:
     try:
         # Files in subfolders are other formats of the same weights.
-        folder = snapshot_download(name, allow_patterns=list(HUB_PATTERNS), ignore_patterns=["*/*"])
+        folder = snapshot_download(name, allow_patterns=list(patterns), ignore_patterns=["*/*"])
     except Exception as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else ""
         raise ModelLoadError(

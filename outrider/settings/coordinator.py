@@ -98,6 +98,14 @@ class CoordinatorSettings(ServiceSettings):
         "default: chosen round by round.",
         json_schema_extra={"allowed": f"auto or a whole number, 0 to {MOST_BRANCHES}"},
     )
+    copies: Annotated[int | None, BeforeValidator(_none_if_auto)] = Field(
+        None,
+        ge=0,
+        le=64,
+        description="Most tokens copied from earlier text in each round, beyond its draft length, "
+        "where the draft copies. auto, the default: as many as pay.",
+        json_schema_extra={"allowed": "auto or a whole number, 0 to 64"},
+    )
     draft_timeout_ms: int = Field(
         250,
         ge=1,

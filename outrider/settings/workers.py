@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from outrider.core_list import ALLOWED as CORES_ALLOWED
 from outrider.core_list import parse_cores
+from outrider.drafter import Drafter
 from outrider.memory_budget import ALLOWED as MEMORY_ALLOWED
 from outrider.memory_budget import MemoryBudget
 from outrider.settings.addresses import check_listener, is_loopback
@@ -235,6 +236,19 @@ class DraftSettings(WorkerSettings):
 
     listen: Annotated[str, AfterValidator(check_listener)] = Field(
         "127.0.0.1:7411", description="Address to listen on, host:port. Port 0: a free one."
+    )
+    drafter: Drafter = Field(
+        Drafter.MIXED,
+        description="Where tokens come from: drawn by the model, copied from where the last ids "
+        "came before, from the longest end of the text that came before, or the likelier at each "
+        "place. Only model and mixed load the weights.",
+    )
+    copy_recent: int = Field(
+        32_768,
+        ge=0,
+        le=10_000_000,
+        description="Most tokens of recent outputs of one cache scope that other generations copy "
+        "from. 0: each generation copies from itself alone.",
     )
     draft_candidates: int = Field(
         40, ge=1, le=256, description="Most candidates that a draft token is drawn from."

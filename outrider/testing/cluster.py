@@ -14,6 +14,7 @@ from coordinator.main import CoordinatorServer
 from draft_service.kind import draft_kind
 from draft_service.proposal import CandidateCut
 from outrider.delay_proxy import DelayProxy
+from outrider.drafter import Drafter
 from outrider.engine.loop_options import LoopOptions
 from outrider.engine.model import Model
 from outrider.rpc.channel import open_channel
@@ -93,6 +94,7 @@ def identified(description: ModelDescription, kind: WorkerKind[Any, Any]) -> Mod
         replica_id=secrets.token_hex(8),
         max_draft_length=kind.max_draft_length,
         features=kind.features,
+        drafter=kind.drafter,
     )
 
 
@@ -118,10 +120,10 @@ async def start_target(plan: WorkerPlan, *, max_draft_length: int = 16) -> Worke
 
 
 async def start_draft(
-    plan: WorkerPlan, *, cut: CandidateCut | None = None
+    plan: WorkerPlan, *, cut: CandidateCut | None = None, drafter: Drafter = Drafter.MODEL
 ) -> WorkerServer[Any, Any]:
     """A draft that is SERVING."""
-    return await start_worker(draft_kind(cut or CandidateCut()), plan)
+    return await start_worker(draft_kind(cut or CandidateCut(), drafter), plan)
 
 
 @dataclass(slots=True)
@@ -195,6 +197,7 @@ async def running_cluster(
     draft: WorkerPlan | None,
     *,
     cut: CandidateCut | None = None,
+    drafter: Drafter = Drafter.MODEL,
     max_draft_length: int = 16,
     draft_round_trip_s: float | None = None,
     **settings: Any,
@@ -206,7 +209,7 @@ async def running_cluster(
     """
     async with AsyncExitStack() as stack:
         target_server = await start_target(target, max_draft_length=max_draft_length)
-        draft_server = await start_draft(draft, cut=cut) if draft else None
+        draft_server = await start_draft(draft, cut=cut, drafter=drafter) if draft else None
         draft_address = draft_server.rpc.address if draft_server else ""
         hop = None
         if draft_round_trip_s is not None:

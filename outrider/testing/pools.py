@@ -12,6 +12,7 @@ from coordinator.main import CoordinatorServer
 from coordinator.replica import Replica
 from draft_service.proposal import CandidateCut
 from outrider.delay_proxy import DelayProxy
+from outrider.drafter import Drafter
 from outrider.settings import CoordinatorSettings
 from outrider.testing.cluster import LOOPBACK, Cluster, WorkerPlan, start_draft, start_target
 from outrider.worker.server import WorkerServer
@@ -69,6 +70,7 @@ async def running_pools(
     drafts: Sequence[WorkerPlan] = (),
     *,
     cut: CandidateCut | None = None,
+    drafter: Drafter = Drafter.MODEL,
     **settings: Any,
 ) -> AsyncIterator[PooledCluster]:
     """All services, ready and paired. `settings` are those of the coordinator."""
@@ -83,7 +85,8 @@ async def running_pools(
             return one
 
         target_members = [await member(plan, start_target) for plan in targets]
-        draft_members = [await member(plan, partial(start_draft, cut=cut)) for plan in drafts]
+        begin = partial(start_draft, cut=cut, drafter=drafter)
+        draft_members = [await member(plan, begin) for plan in drafts]
         coordinator = CoordinatorServer(
             CoordinatorSettings(
                 listen=LOOPBACK,

@@ -104,12 +104,14 @@ def draft_round(
     base: int = 0,
     until: int = 0,
     together: int = 0,
+    copies: int = 0,
     branches: int = 0,
     branch_length: int = 0,
 ) -> draft_pb2.DraftRequest:
     """A Round whose committed sequence is `token_ids`, the first `base` of them as state.
 
-    `together`: the length up to which tokens come in one message, 0: `until`.
+    `together`: the length up to which tokens come in one message, 0: `until`. `copies`: the length
+    up to which they may be copied.
     """
     return draft_pb2.DraftRequest(
         round=draft_pb2.DraftRound(
@@ -119,6 +121,7 @@ def draft_round(
             committed_token_ids=token_ids[base:],
             draft_until_length=until,
             together_until_length=together,
+            copy_until_length=copies,
             branches=branches,
             branch_length=branch_length,
         )

@@ -30,6 +30,7 @@ class ModelDescription:
     replica_id: str = ""
     max_draft_length: int = 0
     features: tuple[str, ...] = ()
+    drafter: str = ""
 
     def to_message(self) -> model_pb2.GetModelResponse:
         """The contract's form."""
@@ -50,4 +51,5 @@ class ModelDescription:
             build_version=__version__,
             dtype=self.dtype,
             device=self.device,
+            drafter=self.drafter,
         )

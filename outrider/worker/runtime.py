@@ -30,6 +30,7 @@ class RoundCounts:
     rounds: int = 0
     batch_sizes: int = 0
     draft_tokens: int = 0
+    copied_tokens: int = 0
     accepted_tokens: int = 0
     draft_invalid_rounds: int = 0
 
@@ -87,6 +88,7 @@ class Runtime(Generic[JobT, ResultT]):
             mean_batch_size=counts.batch_sizes / counts.rounds if counts.rounds else 0.0,
             rounds=counts.rounds,
             draft_tokens=counts.draft_tokens,
+            copied_tokens=counts.copied_tokens,
             accepted_tokens=counts.accepted_tokens,
             draft_invalid_rounds=counts.draft_invalid_rounds,
             price=self.loop.price,

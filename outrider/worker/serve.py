@@ -79,6 +79,7 @@ async def _fill_or_stop(
         replica_id=replica_id,
         max_draft_length=kind.max_draft_length,
         features=kind.features,
+        drafter=kind.drafter,
     )
     await server.fill(loop, description)
     announce(address, settings.ready_file)

@@ -38,7 +38,7 @@ log = structlog.get_logger(__name__)
 class WorkerKind(Generic[JobT, ResultT]):
     """What makes a worker a draft or a target.
 
-    `start_work` and `count_outputs` can be pickled.
+    `start_work` and `count_outputs` can be pickled. `drafter`: how a draft comes by its tokens.
     """
 
     role: model_pb2.WorkerRole.ValueType
@@ -47,6 +47,7 @@ class WorkerKind(Generic[JobT, ResultT]):
     start_work: StartWork[JobT, ResultT]
     max_draft_length: int = 0
     features: tuple[str, ...] = ()
+    drafter: str = ""
     count_outputs: Callable[[ResultT], int] = no_outputs
 
     @property

@@ -14,7 +14,7 @@ from opentelemetry.trace import INVALID_SPAN
 from coordinator.breaker import Breaker
 from coordinator.draft_intake import DraftIntake, DraftLaw
 from coordinator.draft_pace import DraftPace
-from coordinator.draft_plan import DraftFacts, DraftPlan, ForesightFacts, RoundFacts
+from coordinator.draft_plan import DraftFacts, DraftPlan, ForesightFacts, RoundFacts, Situation
 from coordinator.draft_session import DraftSession
 from coordinator.draft_tree import DraftTree
 from coordinator.replica import Replica
@@ -32,13 +32,17 @@ class ToldPolicy:
 
     def __init__(self, *plans: DraftPlan) -> None:
         self._plans = list(plans)
+        self.most_copies = 0
         self.rounds: list[RoundFacts] = []
         self.proposals: list[DraftFacts] = []
         self.foreseen: list[ForesightFacts] = []
         self.changes: list[generation_pb2.DraftLengthChange] = []
 
-    def plan(self, *, offset: int, room: int, draft_ready: bool, ready: int = 0) -> DraftPlan:
+    def plan(self, situation: Situation) -> DraftPlan:
         return self._plans.pop(0) if len(self._plans) > 1 else self._plans[0]
+
+    def copies(self, *, drawn: int, run: int) -> int:
+        return self.most_copies
 
     def patience_s(self, *, tokens: int, next_in_s: float) -> float:
         return PATIENCE_S
@@ -181,14 +185,15 @@ async def session_under_test(
     *,
     breaker: Breaker | None = None,
     clock: Callable[[], float] = time.perf_counter,
+    features: Sequence[str] = (),
 ) -> AsyncIterator[Bench]:
-    """A session whose draft is the test."""
+    """A session whose draft is the test. `features` are those that the draft names."""
     draft = TestedDraft()
     server = aio.server()
     draft_pb2_grpc.add_DraftServiceServicer_to_server(draft, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
-    replica = standing_replica(f"127.0.0.1:{port}", replica_id=REPLICA)
+    replica = standing_replica(f"127.0.0.1:{port}", replica_id=REPLICA, features=features)
     replica.breaker = breaker or replica.breaker
     try:
         prefix = TokenPrefix(PROMPT)

@@ -94,6 +94,7 @@ PROMPTS = [
     ),
     (speculation(draft_length=7), INVALID, "speculation.draft_length"),
     (speculation(draft_length=2**32 - 1), INVALID, "speculation.draft_length"),
+    (speculation(copies=7), INVALID, "speculation.copies"),
     (speculation(mode=99), INVALID, "speculation.mode"),
 ]
 

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from coordinator.draft_plan import DraftPlan, SpeculationTerms
+from coordinator.draft_plan import DraftPlan, Situation, SpeculationTerms
 from coordinator.policy import GenerationPolicy
 from outrider.testing.cluster import WorkerPlan, running_cluster
 from outrider.testing.exactness.random_policy import Chances, RandomPolicy
@@ -29,12 +29,12 @@ class InTurns(RandomPolicy):
         self._lengths = cycle(lengths)
         self._ahead = ahead
 
-    def plan(self, *, offset: int, room: int, draft_ready: bool, ready: int = 0) -> DraftPlan:
+    def plan(self, situation: Situation) -> DraftPlan:
         """The next in turn; where it is 0 the draft is left alone."""
-        super().plan(offset=offset, room=room, draft_ready=draft_ready, ready=ready)
-        assert draft_ready
-        length = min(next(self._lengths), room)
-        return DraftPlan(length, ahead=min(self._ahead, room - length) if length else 0)
+        super().plan(situation)
+        assert situation.draft_ready
+        length = min(next(self._lengths), situation.room)
+        return DraftPlan(length, ahead=min(self._ahead, situation.room - length) if length else 0)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])

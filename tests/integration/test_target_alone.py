@@ -4,13 +4,15 @@ but by the time it takes."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+import torch
 from grpc import aio
 
 from outrider.testing.cluster import Cluster, WorkerPlan, running_cluster, token_request
-from outrider.testing.scripted import TableModel, random_table
+from outrider.testing.scripted import ScriptedModel, TableModel, random_table
 from outrider.testing.tiny_models import tiny_model
 from outrider.v1 import common_pb2, generation_pb2, model_pb2, target_pb2
 from target_service.servicer import VerifyHandler
@@ -23,6 +25,17 @@ STEP_S = 0.01
 
 def plan(step_time_s: float = 0.0) -> WorkerPlan:
     return WorkerPlan(TableModel(random_table(seed=1), step_time_s=step_time_s))
+
+
+def watched_plan() -> tuple[WorkerPlan, list[int]]:
+    """The same model, and the lengths of all that it is asked to go on from."""
+    table, lengths = random_table(seed=1), list[int]()
+
+    def logits(token_ids: Sequence[int]) -> torch.Tensor:
+        lengths.append(len(token_ids))
+        return table[token_ids[-2], token_ids[-1]]
+
+    return WorkerPlan(ScriptedModel(logits, vocabulary_size=len(table))), lengths
 
 
 def request(
@@ -105,26 +118,29 @@ async def test_a_generation_with_draft_tokens_has_no_runs(
 
 @pytest.mark.parametrize("length", [1, 2, 16, 17, 33, 50])
 async def test_the_target_decodes_no_token_beyond_the_end(length: int) -> None:
-    async with running_cluster(plan(), None) as cluster:
+    """However late the coordinator is with asking for more: then some are decoded twice."""
+    target, lengths = watched_plan()
+    async with running_cluster(target, None) as cluster:
         output = await cluster.generate(request(length))
         now = await load(cluster)
     assert len(output.token_ids) == length
     assert output.summary.finish_reason == generation_pb2.FINISH_REASON_LENGTH
-    assert now.rounds == length
+    assert set(lengths) == set(range(len(PROMPT), len(PROMPT) + length))
     assert now.kv_blocks_in_use == 0
 
 
 async def test_a_stop_id_ends_the_run_too() -> None:
-    async with running_cluster(plan(), None) as cluster:
+    target, lengths = watched_plan()
+    async with running_cluster(target, None) as cluster:
         expected = (await cluster.generate(request(100))).token_ids
-        before = (await load(cluster)).rounds
+        lengths.clear()
         sampling = common_pb2.SamplingParams(stop_token_ids=[expected[40]])
         sampling.MergeFrom(SAMPLED)
         output = await cluster.generate(request(100, sampling))
         place = expected.index(expected[40])
         assert output.token_ids == expected[: place + 1]
         assert output.summary.finish_reason == generation_pb2.FINISH_REASON_STOP
-        assert (await load(cluster)).rounds - before == place + 1
+    assert max(lengths) == len(PROMPT) + place
 
 
 async def test_a_client_that_leaves_ends_the_run_within_a_token() -> None:

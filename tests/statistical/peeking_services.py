@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from coordinator import drafting
 from coordinator.decode import DecodeLoop
 from coordinator.draft_stream import DraftGoneError, DraftStream
 from coordinator.draft_tree import Arrival, DraftTree
@@ -50,14 +51,14 @@ def likely(token: Token) -> bool:
 
 def drop_unlikely_tokens(patch: Patch) -> None:
     """A waiting token is not sent, nor those behind it, where its q is low."""
-    chain = DraftTree.chain
+    verified = drafting.verified
 
-    def peeking(self: DraftTree, limit: int) -> list[Token]:
-        tokens = chain(self, limit)
+    def peeking(tree: DraftTree, *arguments: Any, **options: Any) -> int:
+        tokens = tree.chain(verified(tree, *arguments, **options))
         looks = [likely(token) for token in tokens]
-        return tokens[: looks.index(False)] if False in looks else tokens
+        return looks.index(False) if False in looks else len(looks)
 
-    patch.setattr(DraftTree, "chain", peeking)
+    patch.setattr(drafting, "verified", peeking)
 
 
 def compare_with_a_bonus(patch: Patch) -> None:

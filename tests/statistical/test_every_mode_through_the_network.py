@@ -17,6 +17,7 @@ import pytest
 from coordinator.draft_plan import SpeculationTerms
 from coordinator.policy import GenerationPolicy, PoolPolicy
 from draft_service.proposal import CandidateCut
+from outrider.drafter import Drafter
 from outrider.engine.sampling_options import SamplingOptions
 from outrider.testing.cluster import Cluster
 from outrider.testing.exactness.decoding import Decoder, Place, Request, Round, places
@@ -77,6 +78,12 @@ def everything(**others: object) -> Conditions:
     return replace(conditions, **others)  # type: ignore[arg-type]
 
 
+def everything_by(drafter: Drafter, **others: object) -> Conditions:
+    """The same with a draft that comes by its tokens in that way."""
+    troubles = replace(TROUBLES, drafter=drafter)
+    return everything(drafter=drafter, troubles=troubles, **others)
+
+
 def failing_over() -> Conditions:
     """Two targets and two drafts, of which one or the other is in trouble all the time."""
     return Conditions(
@@ -103,6 +110,8 @@ def places_of_lawful_output(conditions: Conditions, stages: Stages) -> Counter[P
             PAIR, counting, prompt_token_ids=PROMPT, seeds=no_seeds, generation_length=300
         )
         assert stages.passes(experiment)
+        drafts = decoder.cluster.coordinator.pools.drafts.all
+        assert all(draft.honesty.trusted for draft in drafts)
     return counting.seen
 
 
@@ -114,6 +123,12 @@ def test_everything_at_once() -> None:
 
 
 @pytest.mark.timeout(600)
+def test_copies_among_drawn_tokens_move_no_law() -> None:
+    seen = places_of_lawful_output(everything_by(Drafter.MIXED), QUICKEST)
+    assert seen[Place.INSIDE] > 300
+
+
+@pytest.mark.timeout(600)
 def test_failover_moves_no_law() -> None:
     seen = places_of_lawful_output(failing_over(), QUICKEST)
     assert seen[Place.AFTER_REPLAY] >= 20
@@ -121,6 +136,7 @@ def test_failover_moves_no_law() -> None:
 
 
 NEVER = (0,)
+COPYING = (Drafter.NGRAM, Drafter.SUFFIX, Drafter.MIXED)
 MODES = {
     "everything": everything(),
     "everything, not trusted": everything(settings={"draft_trust": "untrusted"}),
@@ -132,6 +148,20 @@ MODES = {
     "distant": replace(by_chance(), draft_round_trip_s=0.02),
     "short of room": replace(by_chance(), target_blocks=FEW_BLOCKS, at_once=AT_ONCE),
     "failover": failing_over(),
+    "failover, copies": replace(failing_over(), drafter=Drafter.MIXED),
+    "copies beyond": replace(by_chance(copies=(3, 8)), drafter=Drafter.MIXED),
+    "copies alone": replace(by_chance(draft_length=(0, 0, 3)), drafter=Drafter.MIXED),
+    **{f"everything, {way}": everything_by(way) for way in COPYING},
+    **{
+        f"everything, {way}, not trusted": everything_by(way, settings={"draft_trust": "untrusted"})
+        for way in COPYING
+    },
+    **{
+        f"everything, {way}, coupled": everything_by(
+            way, verification=common_pb2.VERIFICATION_COUPLED
+        )
+        for way in COPYING
+    },
     "draft killed": replace(by_chance(), draft_round_trip_s=0.0, troubles=TROUBLES),
 }
 OPTIONS = {"plain": SamplingOptions(), "together": TOGETHER}

@@ -7,7 +7,13 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.draft_plan import DraftFacts, ForesightFacts, RoundFacts, SpeculationTerms
+from coordinator.draft_plan import (
+    DraftFacts,
+    ForesightFacts,
+    RoundFacts,
+    Situation,
+    SpeculationTerms,
+)
 from coordinator.policy import PoolPolicy
 
 MOST = 16
@@ -62,7 +68,7 @@ def test_whatever_is_reported_there_is_a_plan(
     policy = pool.generation(terms)
     for round_facts, draft_facts, foresight in told:
         now += 0.01
-        plan = policy.plan(offset=0, room=ROOM, draft_ready=True, ready=0)
+        plan = policy.plan(Situation(offset=0, room=ROOM, draft_ready=True, ready=0))
         assert 0 <= plan.draft_length <= MOST
         assert 0 <= plan.ahead <= ROOM - plan.draft_length
         assert plan.together <= plan.draft_length

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from draft_service.draft_job import DraftJob, DraftResult, DraftTerms
-from draft_service.drafting import draft
+from draft_service.draft_work import draft
 from draft_service.orders import EndDrafting, GoOn, TakeUp
 from draft_service.proposal import CandidateCut, DraftRule
 from draft_service.reach import Reach

@@ -197,3 +197,36 @@ def test_what_is_left_at_the_end_is_dropped(tree: DraftTree) -> None:
     add(tree, first(1, 10), below(1, 2, 11), first(3, 12, guess=True))
     tree.clear()
     assert (tree.size, tree.dropped, tree.depth) == (0, 3, 0)
+
+
+def copied(token: common_pb2.DraftToken) -> common_pb2.DraftToken:
+    """The same, copied."""
+    token.copied = True
+    return token
+
+
+def test_which_tokens_of_the_chain_were_copied_is_known(tree: DraftTree) -> None:
+    add(tree, first(1, 10), copied(below(1, 2, 11)), copied(below(2, 3, 12)), below(3, 4, 13))
+    assert tree.copied(FAR) == [False, True, True, False]
+    assert tree.copied(2) == [False, True]
+    # The target is not told.
+    assert not any(token.copied for token in tree.chain(FAR))
+
+
+def test_a_run_of_copied_tokens_is_counted_as_they_come_true(tree: DraftTree) -> None:
+    add(tree, *(copied(token) for token in (first(1, 10), below(1, 2, 11), below(2, 3, 12))))
+    add(tree, below(3, 4, 13), copied(below(4, 5, 14)))
+    steps = tree.advance([10, 11])
+    assert [(step.copied, step.run) for step in steps] == [(True, 0), (True, 1)]
+    assert tree.run == 2
+    tree.advance([12])
+    assert (tree.run, tree.advance([13])[0].copied, tree.run) == (3, False, 0)
+    assert tree.advance([9])[0] == Step(drawn=True, foreseen=False, guess=False, copied=True, run=0)
+    assert tree.run == 0
+    tree.advance([8])
+    assert tree.run == 0
+
+
+def test_what_comes_for_a_guess_says_whether_it_was_copied(tree: DraftTree) -> None:
+    add(tree, first(1, 10, guess=True), copied(first(2, 10)))
+    assert tree.copied(FAR) == [True]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from coordinator.draft_intake import DraftIntake
-from coordinator.draft_plan import DraftPlan, SpeculationTerms
+from coordinator.draft_plan import DraftPlan, Situation, SpeculationTerms
 from coordinator.draft_session import DraftSession
 from coordinator.draft_tree import DraftTree
 from coordinator.drafting import Drafting
@@ -16,6 +16,7 @@ class Session:
     """A draft that is there, and keeps what it is told."""
 
     ready = True
+    model = None
 
     def __init__(self) -> None:
         self.told: list[DraftPlan] = []
@@ -30,7 +31,7 @@ class Planned:
     def __init__(self, *plans: DraftPlan) -> None:
         self.plans = list(plans)
 
-    def plan(self, **asked: object) -> DraftPlan:
+    def plan(self, situation: Situation) -> DraftPlan:
         return self.plans.pop(0)
 
 

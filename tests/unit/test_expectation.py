@@ -9,9 +9,9 @@ from itertools import product
 import pytest
 import torch
 
-from outrider.draft_law import POINT_MASS, CutLaw
+from outrider.draft_law import POINT_MASS, CutLaw, DraftLaw
 from target_service.draft_check import ProposedToken
-from target_service.expectation import expected_acceptance
+from target_service.expectation import NOT_SAID, expected_acceptance
 from target_service.rejection import acceptance_probability
 
 SIZE = 12
@@ -66,12 +66,14 @@ def test_probabilities_of_another_type_are_summed_in_float64() -> None:
     assert found == pytest.approx(exact, abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    "laws", list(product([CutLaw((1,), (5,)), POINT_MASS, None], repeat=2))[1:], ids=str
-)
-def test_nothing_is_said_unless_all_have_a_law(laws: Sequence[CutLaw | None]) -> None:
-    drafts = [ProposedToken(1, law) for law in laws]
-    assert expected_acceptance(some_rows(seed=1, count=3), drafts) == ()
+@pytest.mark.parametrize("others", list(product([POINT_MASS, None], repeat=2)), ids=str)
+def test_it_is_said_of_every_drawn_token_whatever_is_around_it(others: Sequence[DraftLaw]) -> None:
+    law, probs = CutLaw((1, 5), (5, 2)), some_rows(seed=1, count=4)
+    drafts = [ProposedToken(1, each) for each in (others[0], law, others[1])]
+    (expected,) = expected_acceptance(probs[1:], [ProposedToken(1, law)])
+    assert expected_acceptance(probs, drafts) == [NOT_SAID, expected, NOT_SAID]
+    assert expected_acceptance(probs, drafts[:2]) == [NOT_SAID, expected]
+    assert expected_acceptance(probs, drafts[:1]) == ()
 
 
 def test_nothing_is_said_of_no_draft_token() -> None:

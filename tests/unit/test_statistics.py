@@ -105,3 +105,17 @@ def test_sums_over_generations_add_every_count() -> None:
     assert list(message.rounds_by_draft_length) == [0, 0, 1, 0, 1]
     assert (message.rounds, message.draft_tokens, message.accepted_tokens) == (2, 6, 3)
     assert message.mean_output_tokens_per_round == 2.5
+
+
+def test_copied_tokens_are_part_of_the_draft_tokens() -> None:
+    statistics = SpeculationStatistics()
+    statistics.count_round(drafted=4, accepted=2, output=3)
+    statistics.count_copies([False, True, True, False], accepted=2)
+    statistics.count_round(drafted=2, accepted=2, output=3)
+    statistics.count_copies([True, True], accepted=2)
+    total = SpeculationStatistics(target_bytes=5)
+    total.add(statistics)
+    message = total.to_message()
+    assert (message.draft_tokens, message.accepted_tokens) == (6, 4)
+    assert (message.copied_tokens, message.accepted_copied_tokens) == (4, 3)
+    assert (message.target_bytes, message.draft_bytes) == (5, 0)

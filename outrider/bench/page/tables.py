@@ -45,11 +45,14 @@ DRAFT_HEADINGS = (
     "",
     "rounds with draft tokens",
     "draft tokens in them",
+    "copied",
+    "of these accepted",
     "were waiting",
     "correction foreseen",
     "went without",
     "dropped tokens",
     "draft busy",
+    "bytes per round",
     "changes, by reason",
 )
 SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")
@@ -175,11 +178,14 @@ def _draft_row(one: Cell) -> str:
             f"{where(one.place)}, {one.setting}",
             percent(rounds.share_of_rounds(rounds.drafted_rounds)),
             number(rounds.mean_draft_length),
+            percent(rounds.copied_share),
+            percent(rounds.copied_acceptance),
             percent(rounds.share_of_rounds(rounds.ready_rounds)),
             percent(rounds.share_of_rounds(rounds.foreseen_rounds)),
             percent(rounds.share_of_rounds(rounds.missed_rounds)),
             str(rounds.dropped_tokens),
             percent(rounds.draft_busy),
+            number(rounds.bytes_per_round, digits=0),
             changes or NOTHING,
         )
     )

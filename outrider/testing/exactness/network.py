@@ -17,6 +17,7 @@ from typing import Any
 
 from coordinator.draft_plan import RoundFacts
 from draft_service.proposal import CandidateCut
+from outrider.drafter import Drafter
 from outrider.engine.model import Model
 from outrider.engine.sampling_options import SamplingOptions
 from outrider.testing.cluster import (
@@ -84,6 +85,7 @@ class Conditions:
     policy: PolicyMaker | None = None
     draft: Model | None = None
     cut: CandidateCut | None = None
+    drafter: Drafter = Drafter.MODEL
     verification: common_pb2.Verification.ValueType = common_pb2.VERIFICATION_REJECTION
     target_blocks: int = BLOCKS
     target_step_s: float = 0.0
@@ -142,12 +144,14 @@ def _cluster(
             [target() for _ in range(conditions.replicas)],
             [draft() for _ in range(conditions.replicas)],
             cut=conditions.cut,
+            drafter=conditions.drafter,
             **conditions.settings,
         )
     return running_cluster(
         target(),
         draft(),
         cut=conditions.cut,
+        drafter=conditions.drafter,
         draft_round_trip_s=conditions.draft_round_trip_s,
         **conditions.settings,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from random import Random
 
@@ -14,6 +14,7 @@ from coordinator.draft_plan import (
     DraftPlan,
     ForesightFacts,
     RoundFacts,
+    Situation,
     SpeculationTerms,
 )
 from coordinator.policy import GenerationPolicy
@@ -36,6 +37,7 @@ class Chances:
     patience_s: tuple[float, ...] = (0.0, 0.02, 1.0, 1.0)
     acceptance: tuple[float, ...] = (0.0, 0.3, 0.9)
     run: tuple[int, ...] = (0, 1, 3)
+    copies: tuple[int, ...] = (0, 2, 6)
 
 
 class RandomPolicy:
@@ -51,12 +53,13 @@ class RandomPolicy:
         """None is worth a note."""
         return []
 
-    def plan(self, *, offset: int, room: int, draft_ready: bool, ready: int = 0) -> DraftPlan:
+    def plan(self, situation: Situation) -> DraftPlan:
         """Another for each round."""
         chances, choice = self._chances, self._random.choice
+        room, draft_ready = situation.room, situation.draft_ready
         self._patience = Patience(time.monotonic, choice(chances.patience_s))
         length = min(choice(chances.draft_length), room) if draft_ready else 0
-        return DraftPlan(
+        plan = DraftPlan(
             length,
             ahead=max(0, min(choice(chances.ahead), room - length)) if draft_ready else 0,
             branches=choice(chances.branches),
@@ -64,6 +67,14 @@ class RandomPolicy:
             acceptance=choice(chances.acceptance),
             run=choice(chances.run),
         )
+        if situation.copying is None:
+            return plan
+        together = 0 if length else self._random.randrange(2)
+        return replace(plan, copies=choice(chances.copies), together=together)
+
+    def copies(self, *, drawn: int, run: int) -> int:
+        """Another number for each round."""
+        return self._random.choice(self._chances.copies)
 
     def patience_s(self, *, tokens: int, next_in_s: float) -> float:
         """What is left of the round's, as long as a token may still come."""

@@ -10,6 +10,7 @@ from coordinator.draft_plan import (
     DraftPlan,
     ForesightFacts,
     RoundFacts,
+    Situation,
     SpeculationTerms,
 )
 from coordinator.policy import GenerationPolicy, PoolPolicy
@@ -36,9 +37,13 @@ class RecordedPolicy:
         mark = generation_pb2.DraftLengthChange(reason=f"{MARK} {self._number}")
         return [*self._policy.changes, mark]
 
-    def plan(self, *, offset: int, room: int, draft_ready: bool, ready: int = 0) -> DraftPlan:
+    def plan(self, situation: Situation) -> DraftPlan:
         """The other's."""
-        return self._policy.plan(offset=offset, room=room, draft_ready=draft_ready, ready=ready)
+        return self._policy.plan(situation)
+
+    def copies(self, *, drawn: int, run: int) -> int:
+        """The other's."""
+        return self._policy.copies(drawn=drawn, run=run)
 
     def patience_s(self, *, tokens: int, next_in_s: float) -> float:
         """The other's."""

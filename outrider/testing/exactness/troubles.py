@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from random import Random
 
 from draft_service.proposal import CandidateCut
+from outrider.drafter import Drafter
 from outrider.engine.model import Model
 from outrider.testing.cluster import Cluster, WorkerPlan, start_draft
 
@@ -22,6 +23,7 @@ class DraftTroubles:
 
     drafts: tuple[Callable[[], Model], ...]
     cut: CandidateCut | None = None
+    drafter: Drafter = Drafter.MODEL
     every_s: tuple[float, float] = (2.0, 6.0)
     round_trip_s: tuple[float, float] = (0.002, 0.02)
     seed: int = 0
@@ -47,5 +49,6 @@ class DraftTroubles:
             raise ValueError("there is no draft")
         address = cluster.draft.rpc.address
         await cluster.draft.stop(0)
-        cluster.draft = await start_draft(WorkerPlan(model, address=address), cut=self.cut)
+        plan = WorkerPlan(model, address=address)
+        cluster.draft = await start_draft(plan, cut=self.cut, drafter=self.drafter)
         await cluster.coordinator.pools.look()

@@ -19,10 +19,12 @@ class Chain:
         chance: Random,
         *,
         match: float = 1.0,
+        copies: Callable[[int], float | None] = lambda place: None,
     ) -> None:
         """`acceptance` gives, by place, how likely the draft's token is accepted there. `match`:
         how likely the target, choosing alone, takes a token that it would have accepted; 1 where
-        its choice does not depend on the draft."""
+        its choice does not depend on the draft. `copies` gives, by place, how likely a copied token
+        is right there; None where there is nothing to copy."""
         self.base = base
         self.drawn = 0
         """Tokens that the draft has drawn."""
@@ -35,16 +37,22 @@ class Chain:
         self._acceptance = acceptance
         self._chance = chance
         self._match = match
+        self._copies = copies
         self._right: dict[int, bool] = {}
         self._correction: dict[int, int | None] = {}
 
     def accepted(self, place: int) -> bool:
         """The target judges the draft's token at that place of the output."""
-        return self._decide(place, self._acceptance(place))
+        return self._decide(place, self._chance_at(place, match=1.0))
 
     def right(self, place: int) -> bool:
         """The draft's token is the output at that place, which was or is now decided."""
-        return self._decide(place, self._acceptance(place) * self._match)
+        return self._decide(place, self._chance_at(place, match=self._match))
+
+    def copied(self, place: int) -> bool:
+        """The draft's token at that place is copied, not drawn."""
+        copies = self._copies(place)
+        return copies is not None and copies > self._acceptance(place)
 
     def skip(self, place: int) -> None:
         """The draft was told the token before it drew one."""
@@ -60,9 +68,16 @@ class Chain:
 
     def branch(self, place: int, rank: int) -> Chain:
         """Begins a branch: its tokens follow the guess at `place`."""
-        branch = Chain(place + 1, self._acceptance, self._chance, match=self._match)
+        branch = Chain(
+            place + 1, self._acceptance, self._chance, match=self._match, copies=self._copies
+        )
         self.branches[place, rank] = branch
         return branch
+
+    def _chance_at(self, place: int, *, match: float) -> float:
+        if self.copied(place):
+            return self._copies(place) or 0.0
+        return self._acceptance(place) * match
 
     def _decide(self, place: int, chance: float) -> bool:
         if place not in self._right:

@@ -17,7 +17,7 @@ ALTERNATIVES = tuple(Alternative(rank, share) for rank, share in enumerate(HITS)
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What one message brings: chains with the tokens drawn of each, the main one first."""
+    """What one message brings: chains with the tokens of each, the main one first."""
 
     chains: list[tuple[Chain, int]]
     facts: DraftFacts
@@ -33,6 +33,9 @@ class Work:
     committed: int = 0
     together_until: int = 0
     until: int = 0
+    copy_until: int = 0
+    offers: bool = False
+    draws: bool = True
     branches: int = 0
     branch_length: int = 0
     acceptance: float = 0.0
@@ -52,7 +55,7 @@ class Work:
     @property
     def rows(self) -> int:
         """Rows of its next step."""
-        return (self.at < self.until) + len(self.growing)
+        return (self.draws and self.at < self.until) + len(self.growing)
 
 
 @dataclass
@@ -64,6 +67,8 @@ class SimulatedDraft:
     row_s: float = 0.0001
     round_trip_s: float = 0.0
     message_s: float = 0.0003
+    draws: bool = True
+    """It has a model: it proposes tokens where it has nothing to copy."""
     machine: Machine = field(default_factory=Machine)
     _works: list[Work] = field(default_factory=list)
     _came: Signal = field(default_factory=Signal)
@@ -73,7 +78,7 @@ class SimulatedDraft:
 
     def open(self, deliver: Callable[[Delivery], None], new_chain: Callable[[int], Chain]) -> Work:
         """A new generation."""
-        work = Work(deliver, new_chain)
+        work = Work(deliver, new_chain, draws=self.draws)
         self._works.append(work)
         return work
 
@@ -92,6 +97,7 @@ class SimulatedDraft:
         work.committed = committed
         work.together_until = committed + max(1, plan.together or plan.draft_length)
         work.until = committed + plan.draft_length + plan.ahead
+        work.copy_until = work.until + plan.copies if plan.copies else 0
         work.branches, work.branch_length = plan.branches, plan.branch_length
         work.acceptance = plan.acceptance or 0.5
         before = chain = work.chain
@@ -114,7 +120,18 @@ class SimulatedDraft:
         work.since = self.clock.now
         work.tokens = work.steps = 0
         work.model_s = work.queue_s = 0.0
+        work.offers = work.copy_until > committed >= work.until and work.at == committed
+        begun = work.at
+        self._copy(work, chain)
+        if work.at > begun or work.offers:
+            self._deliver(work, chain, [])
         self._came.fire()
+
+    @staticmethod
+    def _copy(work: Work, chain: Chain) -> None:
+        """Goes on as far as there is something to copy, which takes no step."""
+        while work.at < max(work.until, work.copy_until) and chain.copied(work.at):
+            chain.drawn += 1
 
     @staticmethod
     def _first_wrong(chain: Chain, committed: int) -> int | None:
@@ -144,9 +161,10 @@ class SimulatedDraft:
         work.steps += 1
         work.model_s += step_s
         work.since = self.clock.now
-        if work.at < work.until:
+        if work.draws and work.at < work.until:
             chain.drawn += 1
             work.tokens += 1
+            self._copy(work, chain)
         for branch in work.growing:
             branch.drawn += 1
             work.tokens += 1
@@ -155,6 +173,9 @@ class SimulatedDraft:
         if work.at < work.together_until:
             return
         self._branch_out(work, chain)
+        self._deliver(work, chain, grown)
+
+    def _deliver(self, work: Work, chain: Chain, grown: list[Chain]) -> None:
         facts = DraftFacts(
             tokens=work.tokens,
             steps=work.steps,
@@ -168,9 +189,12 @@ class SimulatedDraft:
             + self.message_s
             - work.model_s
             - work.queue_s,
+            copied=work.at - work.committed if work.offers else None,
         )
         work.asked = None
-        delivery = Delivery([(chain, chain.drawn), *((one, one.drawn) for one in grown)], facts)
+        work.offers = False
+        chains = [(chain, chain.drawn), *((one, one.drawn) for one in grown)]
+        delivery = Delivery(chains, facts)
         work.tokens = work.steps = 0
         work.model_s = work.queue_s = 0.0
         self.clock.later(self.round_trip_s / 2 + self.message_s, lambda: work.deliver(delivery))

@@ -4,37 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
 
 from coordinator.draft_plan import (
     LONGEST_RUN,
+    Copying,
     DraftPlan,
     ForesightFacts,
     RoundFacts,
+    Situation,
 )
+from coordinator.drafting import limited
 from outrider.testing.simulated.chain import Chain
 from outrider.testing.simulated.clock import Process, Signal, VirtualClock, Wait
 from outrider.testing.simulated.draft import Delivery, SimulatedDraft
+from outrider.testing.simulated.pace import Pace
 from outrider.testing.simulated.policies import Policy
+from outrider.testing.simulated.tally import Tally
 from outrider.testing.simulated.target import Answer, Job, SimulatedTarget
 
-SMOOTHING = 0.2
-
-
-@dataclass(slots=True)
-class Tally:
-    """What a generation did."""
-
-    tokens: int = 0
-    rounds: int = 0
-    drafted_rounds: int = 0
-    draft_tokens: int = 0
-    accepted: int = 0
-    ready_rounds: int = 0
-    guess_rounds: int = 0
-    wait_s: float = 0.0
-    plain_tokens: int = 0
+MOST_DRAFTED = 16
+"""Draft tokens that the target takes in a round."""
 
 
 class SimulatedGeneration:
@@ -52,7 +42,9 @@ class SimulatedGeneration:
         acceptance: Callable[[int], float],
         chance: Random,
         match: float = 1.0,
+        copies: Callable[[int], float | None] | None = None,
     ) -> None:
+        """`copies` as in Chain; None: the draft does not copy."""
         self.tally = Tally()
         self.decided: list[tuple[float, int]] = []
         """When how many tokens were there."""
@@ -60,13 +52,15 @@ class SimulatedGeneration:
         self._clock, self._target, self._draft, self._policy = clock, target, draft, policy
         self._stream, self._length = stream, length
         self._acceptance, self._chance, self._match = acceptance, chance, match
+        self._copies = copies
+        self._run = 0
         self._committed = 0
         self._plan = DraftPlan(0)
         self._stands = False
         self._tree: Chain | None = None
         self._work = draft.open(self._deliver, self._new_chain)
         self._arrival = Signal()
-        self._round_trip_s = self._token_s = 0.0
+        self._pace = Pace()
         self._expected = math.inf
         self._asked_until = 0
         self._on_guess = False
@@ -82,12 +76,12 @@ class SimulatedGeneration:
     def run(self) -> Process:
         """The whole generation."""
         self._choose()
-        if self._plan.draft_length or self._plan.ahead:
+        if self._plan.draft_length or self._plan.ahead or self._plan.copies:
             self._commit(self._plan)
         yield from self._round(0, 0.0)
         while self._committed < self._length:
             plan = self._plan
-            if plan.draft_length:
+            if plan.draft_length or plan.copies:
                 yield from self._speculate(plan)
             else:
                 yield from self._round(0, 0.0)
@@ -96,14 +90,30 @@ class SimulatedGeneration:
         self.ended.fire()
 
     def _new_chain(self, base: int) -> Chain:
-        return Chain(base, self._acceptance, self._chance, match=self._match)
+        copies = self._copies or (lambda place: None)
+        return Chain(base, self._acceptance, self._chance, match=self._match, copies=copies)
+
+    def _copied(self, place: int) -> bool:
+        """A copied token lies ready for that place."""
+        tree = self._tree
+        return tree is not None and place < self._committed + self.depth and tree.copied(place)
 
     def _choose(self) -> None:
         room = self._length - self._committed - 1
-        plan = self._policy.plan(
-            offset=self._committed, room=max(0, room), draft_ready=True, ready=self.depth
+        copying = None
+        if self._copies is not None:
+            end = self._committed
+            while self._copied(end):
+                end += 1
+            copying = Copying(self._draft.draws, ready=end - self._committed, run=self._run)
+        situation = Situation(
+            offset=self._committed,
+            room=max(0, room),
+            draft_ready=True,
+            ready=self.depth,
+            copying=copying,
         )
-        self._plan = plan
+        self._plan = plan = limited(self._policy.plan(situation), room)
         self.plans.append(plan)
 
     def _go_on(self, *, in_run: bool) -> None:
@@ -112,7 +122,8 @@ class SimulatedGeneration:
             self._choose()
             self._stands = in_run and self._plan.draft_length > 0
         plan = self._plan
-        if plan.ahead or (plan.draft_length and not in_run):
+        looks_up = plan.copies and not plan.draft_length
+        if plan.ahead or looks_up or (plan.draft_length and not in_run):
             self._commit(plan)
 
     def _commit(self, plan: DraftPlan) -> None:
@@ -120,15 +131,16 @@ class SimulatedGeneration:
             return
         now = self._clock.now
         together = plan.together or plan.draft_length
-        missing = max(1, together - self.depth)
+        missing = max(1, together - self.depth) if plan.draft_length else 0
         if self._tree is None or math.isinf(self._expected):
-            self._expected = now + self._round_trip_s + missing * self._token_s
+            self._expected = self._pace.due(now, missing=missing)
         self._asked_until = self._committed + plan.draft_length + plan.ahead
         self._draft.commit(self._work, self._committed, plan)
 
     def _speculate(self, plan: DraftPlan) -> Process:
         began, self._stands = self._clock.now, False
-        while self.depth < plan.draft_length:
+        wanted = plan.draft_length or plan.together
+        while self.depth < wanted and self._expected < math.inf:
             patience = self._policy.patience_s(
                 tokens=self.depth, next_in_s=max(0.0, self._expected - self._clock.now)
             )
@@ -138,14 +150,31 @@ class SimulatedGeneration:
             yield Wait(patience, self._arrival)
             if self._clock.now - before[0] >= patience - 1e-12 and self.depth == before[1]:
                 break
-        yield from self._round(min(self.depth, plan.draft_length), self._clock.now - began)
+        yield from self._round(self._verified(plan), self._clock.now - began)
+
+    def _verified(self, plan: DraftPlan) -> int:
+        """As the coordinator has it: copied tokens follow where they pay."""
+        length = min(self.depth, plan.draft_length)
+        places = range(self._committed, self._committed + length)
+        run = self._run
+        for place in places:
+            run = run + 1 if self._copied(place) else 0
+        drawn = sum(not self._copied(place) for place in places)
+        most = self._policy.copies(drawn=drawn, run=run) if plan.copies else 0
+        longest = min(length + most, MOST_DRAFTED)
+        while length < longest and self._copied(self._committed + length):
+            length += 1
+        return length
 
     def _round(self, drafted: int, wait_s: float) -> Process:
         """One round, or a run until the policy wants something else."""
         answers: list[tuple[Answer, int]] = []
         came = Signal()
         chain, at = self._tree, self._committed
-        want_bonus = self._match == 1.0 or self.depth <= drafted or drafted == 0
+        covered = self.depth > drafted > 0 and not self._copied(at + drafted)
+        want_bonus = self._match == 1.0 or not covered
+        copied = [self._copied(place) for place in range(at, at + drafted)]
+        run, alone = self._run, not self._plan.draft_length and self._plan.copies > 0
         judged = 0
 
         def judge() -> int:
@@ -165,7 +194,8 @@ class SimulatedGeneration:
         outputs: list[int] = []
         taken = 0
         first, since, in_run = self._committed == 0, self._clock.now, False
-        granted = 0 if self._plan.draft_length else self._credit(self._plan)
+        speculates = self._plan.draft_length or drafted
+        granted = 0 if speculates else self._credit(self._plan)
         job = Job(self._stream, drafted + 1, granted, judge, answer)
         until = self._committed + 1 + granted
         self._target.send(job)
@@ -190,8 +220,12 @@ class SimulatedGeneration:
                 in_run=in_run,
                 ready=ready and not in_run and drafted > 0,
                 guess=guess and not in_run and drafted > 0,
+                copied=[] if in_run else copied,
+                run=run,
+                copies_alone=alone and not in_run,
             )
-            self._count(facts)
+            self.tally.count(facts)
+            self.decided.append((self._clock.now, self._committed))
             since, in_run = self._clock.now, True
             over = until <= self._committed
             if over or until - self._committed <= granted // 2:
@@ -211,56 +245,40 @@ class SimulatedGeneration:
     def _credit(self, plan: DraftPlan) -> int:
         return max(0, min(plan.run, LONGEST_RUN, self._length - self._committed - 1))
 
-    def _count(self, facts: RoundFacts) -> None:
-        tally = self.tally
-        tally.rounds += 1
-        tally.tokens += facts.output
-        tally.plain_tokens += facts.drafted == 0
-        tally.drafted_rounds += facts.drafted > 0
-        tally.draft_tokens += facts.drafted
-        tally.accepted += facts.accepted
-        tally.ready_rounds += facts.ready
-        tally.guess_rounds += facts.guess
-        tally.wait_s += facts.wait_s
-        self.decided.append((self._clock.now, self._committed))
-
     def _advance(self, judged: int, accepted: int, *, more: bool) -> None:
         """Commits the accepted tokens and, if there is one more, the target's own."""
         place = self._committed + accepted
         chain = self._tree
+        for at in range(self._committed, place):
+            self._run = self._run + 1 if self._copied(at) else 0
         if not more:
             self._committed = place
             return
+        copied, run, self._run = self._copied(place), self._run, 0
         self._committed = place + 1
         if chain is None or place >= chain.base + chain.arrived:
             return
         if accepted == judged:
-            self._policy.foresaw(ForesightFacts(matched=chain.right(place)))
+            self._policy.foresaw(ForesightFacts(chain.right(place), copied, run))
+        if copied and chain.right(place):
+            self._run = run + 1
         if chain.right(place):
             self._on_guess = False
             return
         branch = chain.correction(place)
         self._tree = branch
         self._on_guess = branch is not None
-        self._expected = math.inf
-        if branch is not None:
-            self._expected = self._clock.now
+        self._expected = math.inf if branch is None else self._clock.now
 
     def _deliver(self, delivery: Delivery) -> None:
         self._policy.drafted(delivery.facts)
-        facts = delivery.facts
-        spent = facts.model_s / max(1, facts.steps)
-        self._token_s += (SMOOTHING if self._token_s else 1.0) * (spent - self._token_s)
-        if facts.round_trip_s is not None:
-            step = SMOOTHING if self._round_trip_s else 1.0
-            self._round_trip_s += step * (facts.round_trip_s - self._round_trip_s)
+        self._pace.drafted(delivery.facts)
         chain, drawn = delivery.chains[0]
         for branch, grown in delivery.chains[1:]:
             branch.arrived = max(branch.arrived, grown)
             if branch is self._tree:
-                self._expected = self._clock.now + self._token_s
+                self._expected = self._clock.now + self._pace.token_s
                 self._arrival.fire()
-        chain_is_new = chain is not self._tree
         passed = chain.base + chain.arrived
         chain.arrived = max(chain.arrived, drawn)
         for place in range(passed, min(self._committed, chain.base + drawn)):
@@ -268,9 +286,9 @@ class SimulatedGeneration:
                 break
             right = chain.right(place)
             if place not in chain.skipped:
-                self._policy.foresaw(ForesightFacts(matched=right))
+                self._policy.foresaw(ForesightFacts(matched=right, copied=chain.copied(place)))
             if not right:
-                if not chain_is_new:
+                if chain is self._tree:
                     self._tree = None
                 return
         for place in range(chain.base, min(self._committed, chain.base + drawn)):
@@ -278,5 +296,5 @@ class SimulatedGeneration:
                 return
         self._tree = chain
         more = chain.base + drawn < self._asked_until
-        self._expected = self._clock.now + self._token_s if more else math.inf
+        self._expected = self._clock.now + self._pace.token_s if more else math.inf
         self._arrival.fire()

@@ -9,6 +9,7 @@ from coordinator.draft_plan import (
     DraftPlan,
     ForesightFacts,
     RoundFacts,
+    Situation,
     SpeculationTerms,
 )
 
@@ -16,8 +17,12 @@ from coordinator.draft_plan import (
 class Policy(Protocol):
     """What a loop asks."""
 
-    def plan(self, *, offset: int, room: int, draft_ready: bool, ready: int = 0) -> DraftPlan:
+    def plan(self, situation: Situation) -> DraftPlan:
         """How to make the next round."""
+        ...
+
+    def copies(self, *, drawn: int, run: int) -> int:
+        """How many copied tokens are worth verifying."""
         ...
 
     def patience_s(self, *, tokens: int, next_in_s: float) -> float:
@@ -37,9 +42,13 @@ class Policy(Protocol):
 class Alone:
     """The target decodes alone."""
 
-    def plan(self, *, offset: int, room: int, draft_ready: bool, ready: int = 0) -> DraftPlan:
+    def plan(self, situation: Situation) -> DraftPlan:
         """A run."""
         return DraftPlan(0, run=128)
+
+    def copies(self, *, drawn: int, run: int) -> int:
+        """None."""
+        return 0
 
     def patience_s(self, *, tokens: int, next_in_s: float) -> float:
         """None."""

@@ -8,9 +8,10 @@ from random import Random
 
 from outrider.testing.simulated.clock import Process, VirtualClock, Wait
 from outrider.testing.simulated.draft import SimulatedDraft
-from outrider.testing.simulated.loop import SimulatedGeneration, Tally
+from outrider.testing.simulated.loop import SimulatedGeneration
 from outrider.testing.simulated.machine import Machine
 from outrider.testing.simulated.policies import Policy
+from outrider.testing.simulated.tally import Tally
 from outrider.testing.simulated.target import SimulatedTarget
 
 
@@ -20,6 +21,11 @@ class Scene:
 
     acceptance: float | Callable[[float, int], float] = 0.8
     """Of each draft token; a function gets the time and the place in the output."""
+    copies: Callable[[int], float | None] | None = None
+    """How likely a copied token is right at each place of an output; None there: nothing to copy.
+    None: the draft does not copy."""
+    draws: bool = True
+    """The draft has a model."""
     match: float = 1.0
     """How likely the target alone takes a token that it would have accepted; 1: greedy."""
     round_trip_s: float = 0.0
@@ -71,7 +77,12 @@ class World:
             self.clock, scene.target_s, scene.target_row_s, scene.hop_s, machine
         )
         self.draft = SimulatedDraft(
-            self.clock, scene.draft_s, scene.draft_row_s, scene.round_trip_s, machine=machine
+            self.clock,
+            scene.draft_s,
+            scene.draft_row_s,
+            scene.round_trip_s,
+            draws=scene.draws,
+            machine=machine,
         )
         self.chance = Random(scene.seed)
         self._streams = 0
@@ -120,6 +131,7 @@ class World:
             length=self.scene.length,
             acceptance=acceptance,
             match=self.scene.match,
+            copies=self.scene.copies,
             chance=Random(self.chance.random()),
         )
 

@@ -68,6 +68,7 @@ def test_the_death_of_the_target_ends_everything(
         os.kill(children["target"], signal.SIGKILL)
         assert up.process.wait(timeout=60) == 1
         assert "target ended by SIGKILL" in _notices(up.logs)
+        assert "--draft-model has no effect beside --no-draft" in _notices(up.logs)
         assert not any(alive(pid) for pid in children.values())
 
 

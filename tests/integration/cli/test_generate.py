@@ -74,6 +74,9 @@ def test_options_become_fields_and_unset_ones_stay_unset(
                 mode=generation_pb2.SPECULATION_MODE_AUTO, branches=8, draft_ahead=True
             ),
         ),
+        ("--copies auto", generation_pb2.SpeculationParams()),
+        ("--copies 0", generation_pb2.SpeculationParams(copies=0)),
+        ("--copies 12", generation_pb2.SpeculationParams(copies=12)),
         (
             "--no-speculation",
             generation_pb2.SpeculationParams(mode=generation_pb2.SPECULATION_MODE_OFF),
@@ -103,6 +106,7 @@ def test_speculation_is_asked_for(
         ("--speculation on --no-speculation", "contradicts"),
         ("--speculation off --draft-length 2", "--draft-length does not go with --speculation off"),
         ("--draft-branches 65", "--draft-branches"),
+        ("--copies few", "auto or a whole number"),
     ],
 )
 def test_speculation_that_cannot_be_asked_for(

@@ -33,6 +33,7 @@ def test_the_table_shows_both_pools(
             draft_token_ms=4.25,
             plain_step_ms=20.5,
             switches=3,
+            copied_survival=[0.9, 0.8],
         ),
     )
     done = outrider("status", "--address", server.address)
@@ -59,10 +60,23 @@ def test_the_table_shows_both_pools(
         "draft length 5 (ACCEPTANCE)",
         "accepted up to place 62.0 % 37.5 %",
         "draft token 4.25 ms",
+        "copies accepted up to place 90.0 % 80.0 %",
         "decoding alone 20.50 ms per token",
         "times turned off or on 3",
     ):
         assert fact in words
+
+
+def test_of_drafts_that_only_copy_nothing_else_is_told(
+    outrider: Outrider, server: ScriptedServer
+) -> None:
+    server.script.status = generation_pb2.GenerationServiceGetStatusResponse(
+        policy=generation_pb2.PolicyStatus(reason="COPIES", copied_survival=[0.75])
+    )
+    words = " ".join(outrider("status", "--address", server.address).stdout.split())
+    assert "draft length 0 (COPIES)" in words
+    assert "copies accepted up to place 75.0 %" in words
+    assert "draft token" not in words
 
 
 def test_a_fixed_draft_length_is_told(outrider: Outrider, server: ScriptedServer) -> None:

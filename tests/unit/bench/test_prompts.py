@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from outrider.bench.prompts import (
+    EDITING,
     KINDS,
     Message,
     Prompt,
@@ -100,3 +101,10 @@ def test_a_file_without_prompts_is_refused(tmp_path: Path, text: str) -> None:
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(PromptFileError, match=r"gone\.jsonl"):
         read_prompts(tmp_path / "gone.jsonl")
+
+
+def test_editing_has_prompts_too_but_is_asked_for_by_name() -> None:
+    editing = built_in([EDITING])
+    assert len(editing) >= 8
+    assert all(len(prompt.messages[0].content) > 250 for prompt in editing), "long copies"
+    assert EDITING not in {prompt.kind for prompt in built_in()}

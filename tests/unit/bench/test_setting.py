@@ -26,9 +26,13 @@ def test_what_is_not_asked_for_is_not_sent() -> None:
     bare = Setting("auto", generation_pb2.SPECULATION_MODE_AUTO).to_message()
     assert not bare.HasField("draft_ahead")
     assert not bare.HasField("branches")
-    off = Setting("x", generation_pb2.SPECULATION_MODE_ON, 2, draft_ahead=False, branches=0)
+    assert not bare.HasField("copies")
+    off = Setting(
+        "x", generation_pb2.SPECULATION_MODE_ON, 2, draft_ahead=False, branches=0, copies=0
+    )
     assert off.to_message().HasField("draft_ahead")
     assert off.to_message().HasField("branches")
+    assert off.to_message().HasField("copies")
 
 
 @pytest.mark.parametrize("words", ["", "0", "65", "two", "auto,", "-1", "1.5", "²"])

@@ -24,6 +24,7 @@ NOBODY = "127.0.0.1:9"
         ("--draft-length 3,many", "got '3,many'"),
         ("--draft-length 0", "--draft-length"),
         ("--draft-branches 65", "--draft-branches"),
+        ("--copies many", "--copies"),
         ("--kind poems", "--kind"),
         ("--verification trust", "--verification"),
         ("--prompts gone.jsonl", "gone.jsonl"),
@@ -45,14 +46,34 @@ def test_a_wrong_flag_is_named(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("trips", ["-1", "nan", "inf", "20000", "0,,5"])
-def test_a_wrong_round_trip_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trips: str
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        *(("--drafter", words) for words in ("foo", "mixed=", "=folder", ",")),
+        *(("--round-trip-ms", words) for words in ("-1", "nan", "inf", "20000", "0,,5")),
+    ],
+)
+def test_wrong_words_for_a_pair_of_its_own_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, words: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(app, ["bench", "--round-trip-ms", trips])
+    result = CliRunner().invoke(app, ["bench", option, words])
     assert result.exit_code == 2
-    assert "--round-trip-ms" in result.stderr
+    assert option in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["--drafter mixed,suffix --copies 0", "--drafter ngram --copies 0 --draft-length 4,auto"],
+)
+def test_drafts_that_would_have_nothing_to_propose_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["bench", *words.split()])
+    assert result.exit_code == 2
+    assert "nothing to propose" in result.stderr
     assert list(tmp_path.iterdir()) == []
 
 

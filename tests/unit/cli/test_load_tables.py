@@ -55,6 +55,16 @@ def test_a_worker_that_has_told_nothing_is_left_out() -> None:
     assert shown(state, 80) == []
 
 
+def test_a_draft_tells_how_much_it_copied() -> None:
+    load = model_pb2.ModelServiceGetStatusResponse(draft_tokens=378, copied_tokens=123)
+    state = generation_pb2.GenerationServiceGetStatusResponse(
+        targets=[worker(1)], drafts=[generation_pb2.WorkerStatus(status=load)]
+    )
+    words = [line.split() for line in shown(state, 80)]
+    assert ["drafted", "–", "378"] in words
+    assert ["copied", "–", "123"] in words
+
+
 def test_a_worker_of_before_the_pool_has_dashes() -> None:
     told = generation_pb2.WorkerStatus(status=model_pb2.ModelServiceGetStatusResponse())
     state = generation_pb2.GenerationServiceGetStatusResponse(drafts=[told])

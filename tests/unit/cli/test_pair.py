@@ -6,7 +6,8 @@ import pytest
 
 from outrider.cli import pair
 from outrider.cli.pair import PairOptions, check_settings
-from outrider.settings import SpeculationChoice
+from outrider.drafter import Drafter
+from outrider.settings import SettingsError, SpeculationChoice
 
 
 @pytest.fixture(autouse=True)
@@ -46,17 +47,39 @@ def test_speculation_is_as_it_was_asked_for_or_left_to_measurement() -> None:
     assert check_settings(PairOptions(draft_length="auto")).draft_length is None
     settings = check_settings(
         PairOptions(
-            speculation=SpeculationChoice.ON, draft_length=3, draft_ahead=False, draft_branches=2
+            speculation=SpeculationChoice.ON,
+            draft_length=3,
+            draft_ahead=False,
+            draft_branches=2,
+            copies=0,
         )
     )
     assert (settings.speculation, settings.draft_length) == (SpeculationChoice.ON, 3)
-    assert (settings.draft_ahead, settings.draft_branches) == (False, 2)
+    assert (settings.draft_ahead, settings.draft_branches, settings.copies) == (False, 2, 0)
 
 
 def test_the_environment_decides_what_was_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTRIDER_DRAFT_LENGTH", "5")
     assert check_settings(PairOptions()).draft_length == 5
     assert check_settings(PairOptions(draft_length="auto")).draft_length is None
+
+
+def test_the_draft_is_told_how_it_comes_by_tokens() -> None:
+    for options, told in ((PairOptions(), None), (PairOptions(drafter=Drafter.SUFFIX), "suffix")):
+        (draft,) = pair._drafters(options)
+        assert pair._draft_flags(options, draft).get("drafter") == told
+
+
+@pytest.mark.parametrize("drafter", Drafter)
+def test_a_draft_that_would_have_nothing_to_propose_is_refused(drafter: Drafter) -> None:
+    check_settings(PairOptions(drafter=drafter, copies=0, draft_length=4))
+    check_settings(PairOptions(drafter=drafter, copies="auto"))
+    idle = PairOptions(drafter=drafter, copies=0)
+    if drafter.draws:
+        check_settings(idle)
+        return
+    with pytest.raises(SettingsError, match="nothing to propose"):
+        check_settings(idle)
 
 
 @pytest.mark.parametrize("draft_ahead", [True, False])

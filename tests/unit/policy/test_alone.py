@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.draft_plan import DraftFacts, DraftPlan, RoundFacts, SpeculationTerms
+from coordinator.draft_plan import DraftFacts, DraftPlan, RoundFacts, Situation, SpeculationTerms
 from coordinator.policy.alone import JUDGED, Alone
 from coordinator.policy.measures import PoolMeasures
 from tests.unit.policy.traces import Trace, none_accepted
@@ -57,6 +57,7 @@ def test_the_first_plan_of_a_generation_is_no_probe(bonus_free: bool) -> None:
     trace.now += 60.0
     trace.begin()
     first, second = (
-        trace.policy.plan(offset=offset, room=1000, draft_ready=True) for offset in (3, 4)
+        trace.policy.plan(Situation(offset=offset, room=1000, draft_ready=True))
+        for offset in (3, 4)
     )
     assert (probes(first), probes(second)) == (False, True)

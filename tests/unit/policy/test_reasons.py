@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from coordinator.draft_plan import Situation
 from coordinator.policy.economics import Chances, Costs, Economics
 from coordinator.policy.outlook import Outlook
 from coordinator.policy.reasons import reason_for
@@ -60,7 +61,7 @@ def test_another_length_is_chosen_for_what_changed(word: str, now: Callable[[], 
 def test_each_change_has_a_word_of_its_own() -> None:
     trace = Trace()
     trace.turns(60, right)
-    trace.policy.plan(offset=trace.offset, room=9, draft_ready=False)
+    trace.policy.plan(Situation(offset=trace.offset, room=9, draft_ready=False))
     trace.turns(20, right)
     trace.turns(200, none_accepted)
     trace.turns(600, right)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from random import Random
 
 import pytest
 
@@ -186,3 +187,74 @@ def test_one_generation_is_enough_to_see_that_drafts_have_become_useless(
     later = world.run(policy, seconds=15.0).generations[1:]
     drafted = sum(one.tally.drafted_rounds for one in later)
     assert drafted <= 0.01 * sum(one.tally.rounds for one in later)
+
+
+def stretches(*, gap: int, length: int, chance: float) -> Callable[[int], float | None]:
+    """Places of an output: some in which there is nothing to copy, and then some in which there
+    is, both as long as stated on average."""
+    random = Random(1)
+    places: list[float | None] = []
+    while len(places) < 4096:
+        for kind, mean in ((None, gap), (chance, length)):
+            places.extend([kind] * (1 + int(random.expovariate(1.0 / mean))))
+    return lambda place: places[place]
+
+
+def nothing(place: int) -> None:
+    """There is nothing to copy."""
+
+
+EDITING = stretches(gap=5, length=30, chance=0.97)
+MISLEADING = stretches(gap=4, length=2, chance=0.1)
+
+
+@pytest.mark.parametrize("terms", [AUTO, DRAWN], ids=["greedy", "drawn"])
+@pytest.mark.parametrize("round_trip_s", [0.0, 0.025])
+def test_a_draft_without_a_model_earns_by_copies_alone(
+    terms: SpeculationTerms, round_trip_s: float
+) -> None:
+    scene = Scene(copies=EDITING, draws=False, round_trip_s=round_trip_s, seconds=10.0)
+    outcome = run(scene, terms)
+    assert outcome.rate > 2.0 * rate(scene, Alone)
+    assert outcome.tally.tokens > 3.0 * outcome.tally.rounds
+    assert outcome.tally.accepted_copied == outcome.tally.accepted
+
+
+@pytest.mark.parametrize("copies", [nothing, MISLEADING], ids=["none", "misleading"])
+@pytest.mark.parametrize("concurrency", [1, 8])
+def test_a_draft_without_a_model_costs_nothing_where_there_is_little_to_copy(
+    copies: Callable[[int], float | None], concurrency: int
+) -> None:
+    ratios = [
+        against_plain(
+            Scene(
+                copies=copies,
+                draws=False,
+                round_trip_s=round_trip_s,
+                target_s=target_s,
+                concurrency=concurrency,
+                seconds=10.0,
+            )
+        )
+        for round_trip_s in (0.0, 0.01, 0.1)
+        for target_s in (0.01, 0.04)
+    ]
+    assert min(ratios) >= LOWEST
+    assert geometric_mean(ratios) > 0.985
+
+
+@pytest.mark.parametrize(("acceptance", "round_trip_s"), [(0.7, 0.005), (0.05, 0.025)])
+def test_copies_are_earned_beside_what_the_model_earns_or_does_not(
+    acceptance: float, round_trip_s: float
+) -> None:
+    scene = Scene(acceptance=acceptance, round_trip_s=round_trip_s, seconds=10.0)
+    without = run(scene, AUTO).rate
+    assert run(replace(scene, copies=EDITING), AUTO).rate > 1.5 * without
+    assert run(replace(scene, copies=nothing), AUTO).rate > 0.97 * without
+
+
+def test_good_copies_do_not_keep_a_useless_model_at_work() -> None:
+    scene = Scene(acceptance=0.02, copies=EDITING, round_trip_s=0.01, seconds=20.0)
+    tally = run(scene, AUTO).tally
+    assert tally.accepted_copied > 1000
+    assert tally.draft_tokens - tally.copied < 0.01 * tally.tokens

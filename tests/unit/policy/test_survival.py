@@ -8,6 +8,7 @@ import pytest
 
 from coordinator.policy.belief import Belief
 from coordinator.policy.change_watch import ChangeWatch
+from coordinator.policy.outcomes import in_a_row
 from coordinator.policy.survival import STATED, Acceptance, Assumed
 
 
@@ -18,7 +19,7 @@ def measured(hazards: list[float], *, rounds: int, memory: float = 1000.0) -> Ac
         accepted = 0
         while accepted < len(hazards) and chance.random() < hazards[accepted]:
             accepted += 1
-        acceptance.judged(drafted=len(hazards), accepted=accepted)
+        acceptance.judged(in_a_row(drafted=len(hazards), accepted=accepted))
     return acceptance
 
 
@@ -46,7 +47,7 @@ def test_a_new_generation_goes_by_what_all_saw_until_it_has_seen_enough_itself()
     own = Acceptance(pool, weight=24.0, memory=40.0)
     assert own.overall == pytest.approx(pool.overall)
     for _ in range(40):
-        own.judged(drafted=4, accepted=0)
+        own.judged(in_a_row(drafted=4, accepted=0))
     assert own.overall < 0.5
     assert pool.overall == pytest.approx(0.9, abs=0.03)
 
@@ -62,7 +63,7 @@ def rounds_until_noticed(before: float, after: float, *, seed: int) -> int:
         accepted = 0
         while accepted < 4 and chance.random() < hazard:
             accepted += 1
-        return belief.judged(drafted=4, accepted=accepted)
+        return belief.judged(in_a_row(drafted=4, accepted=accepted))
 
     for _ in range(60):
         judge(before)
@@ -75,9 +76,9 @@ def test_a_drop_is_noticed_within_three_rounds() -> None:
         ChangeWatch(drop=3.9, rise=6.0, tokens=3, rounds=6),
     )
     for accepted in (4, 3, 4, 4, 2, 4, 4, 1, 4, 4, 4, 3, 4, 2, 4, 4, 4, 4, 0, 4):
-        assert not belief.judged(drafted=4, accepted=accepted)
+        assert not belief.judged(in_a_row(drafted=4, accepted=accepted))
     assert belief.acceptance.overall > 0.8
-    noticed = [belief.judged(drafted=4, accepted=0) for _ in range(3)]
+    noticed = [belief.judged(in_a_row(drafted=4, accepted=0)) for _ in range(3)]
     assert noticed[-1]
     assert belief.acceptance.overall < 0.2
 

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from coordinator.draft_plan import RoundFacts
+from coordinator.draft_plan import RoundFacts, Situation
 from tests.unit.policy.traces import (
     HOP_S,
     ROW_S,
@@ -116,7 +116,9 @@ def test_a_row_that_costs_others_more_than_it_earns_is_not_asked_for() -> None:
     trace = Trace()
     accepted = mostly_right(Random(7), 0.6)
     for _ in range(80):
-        plan = trace.policy.plan(offset=trace.offset, room=1000, draft_ready=True, ready=16)
+        plan = trace.policy.plan(
+            Situation(offset=trace.offset, room=1000, draft_ready=True, ready=16)
+        )
         drafted = plan.draft_length
         right = accepted(drafted)
         model_s = STEP_S + ROW_S * 64 * (drafted + 1)
@@ -146,7 +148,7 @@ def test_nothing_depends_on_more_than_counts_and_clocks(mode: str) -> None:
     asked = [(0, 0.001), (0, 0.05), (1, 0.004), (3, 0.004), (3, 0.2), (9, 0.001)]
     answers = []
     for trace in traces:
-        trace.policy.plan(offset=trace.offset, room=1000, draft_ready=True, ready=0)
+        trace.policy.plan(Situation(offset=trace.offset, room=1000, draft_ready=True, ready=0))
         answers.append(
             [trace.policy.patience_s(tokens=tokens, next_in_s=wait) for tokens, wait in asked]
         )
@@ -171,7 +173,7 @@ def test_a_fixed_length_is_used_or_not_but_never_another() -> None:
 def test_changes_are_the_last_32() -> None:
     trace = Trace()
     for _ in range(60):
-        trace.policy.plan(offset=trace.offset, room=9, draft_ready=False)
+        trace.policy.plan(Situation(offset=trace.offset, room=9, draft_ready=False))
         trace.offset += 1
         trace.turn(all_accepted)
     changes = trace.policy.changes
@@ -204,6 +206,6 @@ def test_the_state_of_the_pool_is_told() -> None:
 def test_a_wait_that_cannot_end_in_time_is_not_begun(patience_s: float) -> None:
     trace = Trace(may_stop=False, patience_s=patience_s)
     trace.turns(30, all_accepted)
-    trace.policy.plan(offset=trace.offset, room=1000, draft_ready=True, ready=0)
+    trace.policy.plan(Situation(offset=trace.offset, room=1000, draft_ready=True, ready=0))
     assert 0.0 < trace.policy.patience_s(tokens=0, next_in_s=0.004) <= patience_s
     assert trace.policy.patience_s(tokens=0, next_in_s=1.01 * patience_s) == 0.0

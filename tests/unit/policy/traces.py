@@ -10,6 +10,7 @@ from coordinator.draft_plan import (
     DraftPlan,
     ForesightFacts,
     RoundFacts,
+    Situation,
     SpeculationTerms,
 )
 from coordinator.policy import GenerationPolicy, PoolPolicy
@@ -40,7 +41,9 @@ class Trace:
 
         While the target decodes alone, a probed token is as good as a round's first one.
         """
-        plan = self.policy.plan(offset=self.offset, room=1000, draft_ready=True, ready=ready)
+        plan = self.policy.plan(
+            Situation(offset=self.offset, room=1000, draft_ready=True, ready=ready)
+        )
         drafted = plan.draft_length
         if drafted or plan.ahead:
             self.policy.drafted(
