@@ -9,6 +9,7 @@ import typer
 from outrider.cli import serve
 from outrider.cli.bench import bench
 from outrider.cli.demo import demo
+from outrider.cli.distill import distill
 from outrider.cli.generate import generate
 from outrider.cli.key import key
 from outrider.cli.status import status
@@ -52,6 +53,7 @@ app.command()(up)
 app.command()(generate)
 app.command()(demo)
 app.command()(bench)
+app.command()(distill)
 app.command()(status)
 app.command()(key)
 app.command()(version)
