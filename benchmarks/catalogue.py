@@ -11,6 +11,8 @@ from benchmarks import (
     common_price,
     coupled_acceptance,
     draft_ahead,
+    draft_step,
+    drafters,
     embedded,
     embedded_auto,
     engine_process,
@@ -98,6 +100,8 @@ TROUBLE_ROWS = (
     Benchmark("overload", "Ten times too many requests", 70, overload.measure),
 )
 PARTS = (
+    Benchmark("drafters", "Ways to draft, by kind of task", 1200, drafters.measure),
+    Benchmark("draft_step", "A step of the embedded draft", 40, draft_step.measure),
     Benchmark(
         "guard_grid",
         "Speculation where it may not pay, the whole grid",

@@ -106,7 +106,7 @@ def _rows(
     floor_s = products.weight_bytes / bytes_per_s
     for name, (count, length) in SHAPES.items():
         rows = count * length
-        with _step(model, corpus, count=count, length=length, context=CONTEXT) as step:
+        with repeated_step(model, corpus, count=count, length=length, context=CONTEXT) as step:
             bare, whole = in_turns([partial(products.run, rows), step], subject.device, runs)
         rate = products.operations(rows) / median(bare) / 1e9
         yield Row(
@@ -136,7 +136,7 @@ def _rows(
             # The state that a step reads: keys and values of all ids before it.
             state_bytes = count * context * model.pool.block_bytes / model.pool.block_size
             floor_s = (products.weight_bytes + state_bytes) / bytes_per_s
-            with _step(model, corpus, count=count, length=1, context=context) as step:
+            with repeated_step(model, corpus, count=count, length=1, context=context) as step:
                 (whole,) = in_turns([step], subject.device, runs)
             yield Row(
                 subject.row(f"limit_bytes_floor_{count}x{context}_{tail}"),
@@ -195,7 +195,7 @@ class BareProducts:
 
 
 @contextmanager
-def _step(
+def repeated_step(
     model: Model, corpus: Corpus, *, count: int, length: int, context: int
 ) -> Iterator[Callable[[], None]]:
     """A forward over `count` chunks of `length` tokens, each after `context`."""

@@ -35,6 +35,10 @@ TABLES: dict[str, Sequence[str]] = {
         r"embedded_vs_hf_assisted.*",
         r"coupled_acceptance",
     ),
+    "drafters": (
+        r"embedded_draft_step_at_\d+",
+        r"(embedded|lookup)_tokens_per_round(_(greedy|t1)_.*)?",
+    ),
     "guard": (r"guard_a.*", r"guard_(mean|switches)"),
     "guard_greedy": (r"guard_greedy_.*",),
     "guard_grid": (r"guard_grid_.*",),
