@@ -207,9 +207,9 @@ def compare(process: ServiceProcess, before: Footprint) -> None:
 
 
 @pytest.mark.timeout(600)
-async def test_half_a_minute(tmp_path: Path) -> None:
+async def test_twenty_seconds(tmp_path: Path) -> None:
     async with tiny_fleet(tmp_path, worker={"lease_s": "5"}) as fleet:
-        await soak(fleet, seconds=30.0, seed=1)
+        await soak(fleet, seconds=20.0, seed=1)
 
 
 @pytest.mark.slow

@@ -48,7 +48,7 @@ POOL_TROUBLES = PoolTroubles(
 AT_ONCE = 12
 FEW_BLOCKS = 110
 """Of the target's pool: less than the generations that run at once take in the end."""
-QUICK = Stages(alarm_samples=24_000, verdict_samples=120_000)
+QUICK = Stages(alarm_samples=16_000, verdict_samples=120_000)
 QUICKEST = Stages(alarm_samples=8_000, verdict_samples=120_000)
 
 

@@ -59,27 +59,38 @@ HISTORY_MODES = {
 }
 SEEDS = {"seeded": numbered_seeds, "unseeded": random_seeds}
 
-QUICK_FIRST_TWO = [("plain", "seeded")]
-QUICK_TRANSITIONS = [("plain", "seeded"), ("together", "unseeded"), ("untrusted", "unseeded")]
+QUICK = [("plain", "seeded"), ("together", "unseeded"), ("untrusted", "unseeded")]
+QUICK_PAIRS = Stages(alarm_samples=60_000, verdict_samples=300_000)
+"""Planted faults are found after a twentieth of these."""
 
 
-def marked(modes: dict[str, Mode], quick: list[tuple[str, str]]) -> list[object]:
-    """Every mode with every kind of seed; all but the quick ones are slow."""
-    return [
-        pytest.param(mode, seeds, marks=[] if (mode, seeds) in quick else [pytest.mark.slow])
-        for mode in modes
-        for seeds in SEEDS
-    ]
+ALL_MODES = MODES | HISTORY_MODES
 
 
-@pytest.mark.parametrize(("mode", "seeds"), marked(MODES | HISTORY_MODES, QUICK_FIRST_TWO))
+def first_two_tokens(mode: str, seeds: str) -> FirstTwoTokens:
+    chosen = ALL_MODES[mode]
+    return FirstTwoTokens(PAIR, chosen.decode(), chosen.options, seeds=SEEDS[seeds])
+
+
+def test_first_two_tokens_quickly():
+    assert QUICK_PAIRS.passes(first_two_tokens("plain", "seeded"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", SEEDS)
+@pytest.mark.parametrize("mode", ALL_MODES)
 def test_first_two_tokens(mode, seeds):
-    chosen = (MODES | HISTORY_MODES)[mode]
-    experiment = FirstTwoTokens(PAIR, chosen.decode(), chosen.options, seeds=SEEDS[seeds])
-    assert Stages().passes(experiment)
+    assert Stages().passes(first_two_tokens(mode, seeds))
 
 
-@pytest.mark.parametrize(("mode", "seeds"), marked(MODES, QUICK_TRANSITIONS))
+@pytest.mark.parametrize(
+    ("mode", "seeds"),
+    [
+        pytest.param(mode, seeds, marks=[] if (mode, seeds) in QUICK else [pytest.mark.slow])
+        for mode in MODES
+        for seeds in SEEDS
+    ],
+)
 def test_transitions(mode, seeds):
     chosen = MODES[mode]
     experiment = Transitions(PAIR, chosen.decode(), chosen.options, seeds=SEEDS[seeds])
