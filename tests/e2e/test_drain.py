@@ -19,7 +19,7 @@ from outrider.testing.watched import Ask, Watched, ask_all, watching
 
 STREAMS = 3
 TOKENS = 300
-NOTICE_S = 10.0
+NOTICE_S = 60.0
 """For SIGTERM to be seen by a process that shares its core."""
 RELEASE_S = 60.0
 """Twice the limit of a silent pin."""

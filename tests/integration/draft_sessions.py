@@ -24,7 +24,7 @@ from outrider.v1 import common_pb2, draft_pb2, draft_pb2_grpc, generation_pb2
 
 REPLICA = "the-one"
 PROMPT = (1, 2, 3)
-PATIENCE_S = 5.0
+PATIENCE_S = 60.0
 
 
 class ToldPolicy:

@@ -41,6 +41,6 @@ async def test_replicas_are_not_blamed_for_deadlines() -> None:
         assert set(codes) == {StatusCode.DEADLINE_EXCEEDED}
         assert [one.failures for one in replicas] == [0, 0, 0]
         assert all(one.breaker.closed for one in replicas)
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(60):
             while any(one.generations for one in replicas):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)

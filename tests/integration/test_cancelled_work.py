@@ -50,7 +50,7 @@ async def load(channel: aio.Channel) -> model_pb2.ModelServiceGetStatusResponse:
 
 async def until_empty(channel: aio.Channel) -> None:
     """Returns once nobody holds a block, a handle or a place in the queue."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             now = await load(channel)
             held = now.kv_blocks_in_use + now.handles_in_use + now.queue_depth + now.open_streams
@@ -73,7 +73,7 @@ class SlowTable(ScriptedModel):
 
 
 async def reached(model: ScriptedModel, forwards: int) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while model.forwards < forwards:  # noqa: ASYNC110
             await asyncio.sleep(0.002)
 
@@ -96,11 +96,11 @@ async def test_a_stream_cancelled_in_line_for_room_leaves_the_line() -> None:
         await holder.ask(verify_round(1, LONG[:50]))
         waiting = await opened(channel)
         await waiting.send(verify_round(1, LONG[1:31]))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while (await load(channel)).queue_depth == 0:  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
         waiting.call.cancel()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while (await load(channel)).queue_depth:  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
         assert (await load(channel)).kv_blocks_in_use == 4

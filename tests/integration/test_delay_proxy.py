@@ -26,7 +26,9 @@ async def test_a_round_trip_takes_what_was_asked() -> None:
         reader, writer = await connect(proxy.address)
         assert await trip_s(reader, writer) >= 0.059
         proxy.round_trip_s = 0.0
-        assert min([await trip_s(reader, writer) for _ in range(5)]) < 0.03
+        async with asyncio.timeout(60):
+            while await trip_s(reader, writer) >= 0.059:
+                pass
         writer.close()
 
 
@@ -55,14 +57,13 @@ async def test_bytes_keep_their_order_while_the_delay_changes() -> None:
 
 async def test_many_bytes_take_one_delay_not_one_each() -> None:
     """A pipe, not a queue of sleeps."""
-    async with echo() as address, DelayProxy(address, round_trip_s=0.05) as proxy:
+    async with echo() as address, DelayProxy(address, round_trip_s=1.0) as proxy:
         reader, writer = await connect(proxy.address)
-        started = time.monotonic()
         for _ in range(100):
             writer.write(b"x" * 10)
             await asyncio.sleep(0.001)
-        await reader.readexactly(1000)
-        assert time.monotonic() - started < 100 * 0.05
+        async with asyncio.timeout(60):
+            await reader.readexactly(1000)
         writer.close()
 
 

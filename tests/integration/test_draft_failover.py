@@ -81,7 +81,7 @@ async def test_a_draft_that_failed_is_left_alone_until_it_serves_again() -> None
         assert cluster.replica(failed).generations == 0
         placed = cluster.replica(failed).placed
         await failed.come_back(draft())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not cluster.replica(failed).usable:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
         prompts = [generation_pb2.TokenPrompt(token_ids=[1, 2, 3, seed]) for seed in range(8)]

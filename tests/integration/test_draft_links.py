@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from coordinator.draft_session import DraftSession
 from coordinator.main import CoordinatorServer
 from outrider.delay_proxy import DelayProxy
 from outrider.settings import CoordinatorSettings
@@ -58,6 +59,21 @@ async def generate_while(cluster: Cluster, proxy: DelayProxy, trouble: str) -> l
     return received
 
 
+@pytest.fixture
+def in_vain(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The waits for a draft that nothing came of, each by how long it might have been."""
+    waits: list[float] = []
+    arrival = DraftSession.arrival
+
+    async def noted(self: DraftSession, timeout_s: float) -> bool:
+        if not (in_time := await arrival(self, timeout_s)):
+            waits.append(timeout_s)
+        return in_time
+
+    monkeypatch.setattr(DraftSession, "arrival", noted)
+    return waits
+
+
 async def test_a_long_way_is_hidden_behind_verification() -> None:
     async with linked_cluster(0.02) as (cluster, _):
         ahead = await cluster.generate(request())
@@ -69,24 +85,23 @@ async def test_a_long_way_is_hidden_behind_verification() -> None:
     assert_undisturbed(synchronous, expected)
     hidden, paid = ahead.summary.speculation, synchronous.summary.speculation
     assert paid.draft_wait_ms > 20.0 * (paid.drafted_rounds - 1)
-    assert hidden.draft_wait_ms < paid.draft_wait_ms / 2
+    assert hidden.ready_rounds > 0
+    assert paid.ready_rounds == 0
 
 
 @pytest.mark.parametrize("trouble", ["cut", "blackhole"])
-async def test_a_link_that_fails_costs_one_wait(trouble: str) -> None:
+async def test_a_link_that_fails_costs_one_wait(trouble: str, in_vain: list[float]) -> None:
     async with linked_cluster() as (cluster, proxy):
-        since = asyncio.get_running_loop().time()
         received = await generate_while(cluster, proxy, trouble)
-        took_s = asyncio.get_running_loop().time() - since
         proxy.blackhole(False)
     assert received == await alone()
-    assert took_s < 20 * LENGTH * TARGET_STEP_S
+    assert len(in_vain) <= 2
 
 
 async def test_a_draft_is_used_again_when_its_link_is_back() -> None:
     async with linked_cluster() as (cluster, proxy):
         await generate_while(cluster, proxy, "cut")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             (draft,) = cluster.coordinator.pools.drafts.all
             while not draft.usable:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
@@ -105,7 +120,7 @@ def swallowing(proxy: DelayProxy) -> None:
 
 @pytest.mark.parametrize("trouble", [slow, swallowing])
 async def test_a_link_that_fails_is_kept_away_from_until_it_is_well(
-    trouble: Callable[[DelayProxy], None],
+    trouble: Callable[[DelayProxy], None], in_vain: list[float]
 ) -> None:
     """A half-open connection, or half a second of latency (FAULTS I2)."""
     expected = await alone()
@@ -114,15 +129,15 @@ async def test_a_link_that_fails_is_kept_away_from_until_it_is_well(
         assert (await cluster.generate(request())).summary.speculation.accepted_tokens > 0
         assert draft.breaker.closed
         trouble(proxy)
-        since = asyncio.get_running_loop().time()
+        in_vain.clear()
         outputs = [await cluster.generate(request()) for _ in range(4)]
-        took_s = asyncio.get_running_loop().time() - since
         if trouble is swallowing:
+            assert len(in_vain) <= len(outputs)
             assert not draft.breaker.closed
             assert not draft.usable
         proxy.round_trip_s = 0.0
         proxy.blackhole(False)
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             while True:
                 again = await cluster.generate(request())
                 if draft.breaker.closed and again.summary.speculation.accepted_tokens > 20:
@@ -130,7 +145,6 @@ async def test_a_link_that_fails_is_kept_away_from_until_it_is_well(
     for output in (*outputs, again):
         assert_undisturbed(output, expected)
     assert outputs[-1].summary.speculation.accepted_tokens == 0
-    assert took_s < 4 * 3 * LENGTH * TARGET_STEP_S
 
 
 @pytest.mark.parametrize("round_trip_s", [0.0, 0.02])

@@ -51,7 +51,7 @@ async def load(channel: aio.Channel) -> model_pb2.ModelServiceGetStatusResponse:
 
 async def until_waiting(channel: aio.Channel, count: int) -> None:
     """Returns once that many rounds wait for their first forward."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (await load(channel)).queue_depth != count:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 

@@ -34,7 +34,7 @@ async def restarted(cluster: PooledCluster, member: Member, with_plan: WorkerPla
     await member.come_back(with_plan)
     replica = cluster.replica(member)
     known = replica.known_as
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not replica.usable or replica.known_as == known:
             await cluster.coordinator.pools.look()
             await asyncio.sleep(0.02)

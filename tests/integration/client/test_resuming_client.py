@@ -174,12 +174,9 @@ def test_patience_ends_and_the_server_has_the_last_word() -> None:
 
 
 def test_the_deadline_is_for_all_attempts_together() -> None:
-    with playing([Act(2, lost=True, pause_s=0.2)]) as (server,):
-        began = time.monotonic()
-        with pytest.raises(RequestError):
-            ask([server.address], timeout_s=0.5)
-        assert time.monotonic() - began < 2.0
-    assert len(server.requests) >= 2
+    with playing([Act(2, lost=True, pause_s=0.2)]) as (server,), pytest.raises(RequestError):
+        ask([server.address], timeout_s=1.5)
+    assert 2 <= len(server.requests) <= 8
 
 
 def test_a_server_that_hangs_is_left_at_the_deadline() -> None:

