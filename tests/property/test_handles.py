@@ -45,6 +45,8 @@ class Histories(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
+        # Its own: whatever runs beside this draws from the module's.
+        self.random = random.Random(0)
         self.pool = BlockPool(BLOCKS, block_size=2)
         self.table = HandleTable(
             lambda scope: Sequence(self.pool, scope=scope),
@@ -122,7 +124,7 @@ class Histories(RuleBasedStateMachine):
             base = base[: found.kept_length]
         assert not isinstance(found, StateLost)
         assert list(found.prefix.token_ids) == base
-        new = [random.randrange(100) for _ in range(growth)]
+        new = [self.random.randrange(100) for _ in range(growth)]
         try:
             found.reserve(growth)
         except OutOfBlocks:
