@@ -105,8 +105,9 @@ Layers = Annotated[
 BeginFrom = Annotated[
     Path | None,
     typer.Option(
-        metavar="FOLDER",
-        help="A draft to go on from, instead of layers of the target.",
+        metavar="MODEL",
+        help="A draft to go on from, instead of layers of the target: a folder, a hub id, or "
+        "`embedded`.",
         rich_help_panel=HOW,
     ),
 ]

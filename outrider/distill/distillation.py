@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -27,7 +28,9 @@ from outrider.distill.trials import Teach, Trials, Tried
 from outrider.distill.trying import VerifiedBothWays, try_draft
 from outrider.distill.vocabulary import DraftColumns, frequent_ids
 from outrider.distill.ways import Ways
+from outrider.engine.load_error import ModelLoadError
 from outrider.engine.loading import LoadedModel, load_model, load_network
+from outrider.engine.model_files import find_model_files
 from outrider.engine.number_type import choose_number_type
 
 SLACK = 32
@@ -43,6 +46,7 @@ class Distillation:
         """Loads the target. Raises DistillError and ModelLoadError before anything is made."""
         check_out(plan.out)
         check_writable(plan.work)
+        plan = _with_draft_files(plan, cache_dir, events.stage)
         self._plan = plan
         self._events = events
         self._verified = 0
@@ -187,6 +191,23 @@ class Distillation:
             ends=self._target.eos_token_ids,
             new_tokens=self._plan.verify_tokens,
         )
+
+
+def _with_draft_files(
+    plan: DistillPlan, cache_dir: Path, progress: Callable[[str], None]
+) -> DistillPlan:
+    """The plan with the folder of the draft that it goes on from."""
+    if plan.begin_from is None:
+        return plan
+    try:
+        files = find_model_files(
+            str(plan.begin_from), role="draft", cache_dir=cache_dir, progress=progress
+        )
+    except ModelLoadError as error:
+        raise DistillError(f"--begin-from: {error}") from error
+    if files.gguf is not None:
+        raise DistillError(f"--begin-from: {files.gguf}: must be a folder with safetensors")
+    return replace(plan, begin_from=files.folder)
 
 
 def _layer_ways(plan: DistillPlan, of: int) -> list[tuple[int, ...]]:

@@ -18,7 +18,8 @@ class DistillPlan:
     prompts; `texts`: files of plain text. `held_out_texts`: how many are kept for judging where no
     file says which, at most. `own_turns`: share of the texts whose user's turn the
     target writes too. `written_tokens`: how much the target writes. `layers`: which of the
-    target's, or how many. `loss`: one of LOSSES, or AUTO. `begin_from`: a draft to go on from.
+    target's, or how many. `loss`: one of LOSSES, or AUTO. `begin_from`: a draft to go on from,
+    by the folder, hub id or `embedded` that a worker would load.
     `tokens`: how much is learnt from, over and over if it is more than there is.
     """
 

@@ -88,8 +88,6 @@ def layer_stack(model: PreTrainedModel) -> tuple[str, int]:
 def load_student(folder: Path, target: PreTrainedModel) -> PreTrainedModel:
     """A draft's network from its folder. Raises DistillError, also when its ids are not those of
     the target."""
-    if not folder.is_dir():
-        raise DistillError(f"{folder}: no such folder to go on from")
     try:
         model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
             folder, dtype=torch.float32, local_files_only=True, use_safetensors=True

@@ -106,7 +106,18 @@ def test_a_draft_to_go_on_from_that_is_none(tmp_path: Path, target: Path) -> Non
     words = refused(tmp_path, target, DistillError, begin_from=tmp_path)
     assert str(tmp_path) in words
     words = refused(tmp_path, target, DistillError, begin_from=tmp_path / "missing")
+    assert "--begin-from" in words
     assert "no such folder" in words
+    gguf = tmp_path / "draft.gguf"
+    gguf.write_bytes(b"GGUF")
+    words = refused(tmp_path, target, DistillError, begin_from=gguf)
+    assert str(gguf) in words
+
+
+@pytest.mark.embedded
+def test_a_draft_to_go_on_from_that_is_one_of_another_target(tmp_path: Path, target: Path) -> None:
+    words = refused(tmp_path, target, DistillError, begin_from=Path("embedded"))
+    assert "49152 ids instead of" in words
 
 
 @pytest.mark.parametrize(
