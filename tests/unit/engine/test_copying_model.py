@@ -23,12 +23,6 @@ from outrider.worker.model_loading import load_worker_model, settle_model
 TOKENS = tiny_tokenizer().get_vocab_size()
 
 
-@pytest.fixture(autouse=True)
-def no_hub(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing here may reach a network."""
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A model's folder without its weights."""

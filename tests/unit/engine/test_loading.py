@@ -23,12 +23,6 @@ from outrider.testing.tiny_tokenizer import tiny_tokenizer
 TOKENS = tiny_tokenizer().get_vocab_size()
 
 
-@pytest.fixture(autouse=True)
-def no_hub(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing here may reach a network."""
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return save_tiny(tmp_path / "model", padding=3)
