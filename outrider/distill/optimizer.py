@@ -13,6 +13,8 @@ import torch
 
 BETAS = (0.9, 0.95)
 WEIGHT_DECAY = 0.01
+COUNT = "step"
+"""What AdamW keeps on the processor."""
 
 
 class Optimizer:
@@ -46,9 +48,12 @@ class Optimizer:
         return {name: value for name, value in state.items() if isinstance(value, torch.Tensor)}
 
     def remember(self, weight: torch.nn.Parameter, memory: dict[str, torch.Tensor]) -> None:
-        """Puts back what `memory` gave."""
+        """Puts back what `memory` gave, wherever it has been meanwhile."""
         if memory:
-            self._part_of(weight).state[weight] = memory
+            self._part_of(weight).state[weight] = {
+                name: value if name == COUNT else value.to(weight.device)
+                for name, value in memory.items()
+            }
 
     def _part_of(self, weight: torch.nn.Parameter) -> torch.optim.Optimizer:
         return next(part for part in self._parts if any(weight is one for one in _weights(part)))
