@@ -10,7 +10,7 @@ import torch
 
 from outrider.distill.corpus import put_tensors
 from outrider.distill.errors import DistillError
-from outrider.distill.folders import check_writable
+from outrider.distill.folders import PROBE, check_writable
 from outrider.distill.student import Student
 from outrider.engine.draft_vocabulary import FILE as VOCABULARY_FILE
 from outrider.engine.draft_vocabulary import save_draft_vocabulary
@@ -24,6 +24,8 @@ TOKENIZER_PATTERNS = (
     "merges*",
 )
 OWN_FILES = {"config.json", WEIGHTS, VOCABULARY_FILE, "README.md", "generation_config.json"}
+MAKING = ".making"
+"""Where the files are made. One that is there is what a run left that was killed meanwhile."""
 
 
 def check_out(folder: Path) -> None:
@@ -33,8 +35,7 @@ def check_out(folder: Path) -> None:
     strange = [
         path.name
         for path in (folder.iterdir() if folder.is_dir() else ())
-        if path.name not in OWN_FILES
-        and not any(path.match(pattern) for pattern in TOKENIZER_PATTERNS)
+        if not _is_own(path) and path.name not in (MAKING, PROBE)
     ]
     if strange:
         raise DistillError(
@@ -50,7 +51,8 @@ def write_draft(
 ) -> None:
     """Writes the network in those numbers, its vocabulary, the target's tokenizer and a card.
 
-    Raises DistillError.
+    What was there stays until all of it is on disk, and no kill leaves a mixture of both: at worst
+    there are no weights, until this is done again. Raises DistillError.
     """
     weights = {
         name: value.detach().to("cpu", numbers).contiguous()
@@ -59,18 +61,39 @@ def write_draft(
     if student.model.config.tie_word_embeddings:
         tied = getattr(student.model, "_tied_weights_keys", None) or ()
         weights = {name: value for name, value in weights.items() if name not in set(tied)}
+    config = json.loads(student.model.config.to_json_string(use_diff=False))
+    config["dtype"] = str(numbers).removeprefix("torch.")
+    config.pop("_name_or_path", None)
+    making = folder / MAKING
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        # First: by it a folder is known as a draft's, if this ends half-way.
-        save_draft_vocabulary(student.token_ids.cpu(), folder)
-        put_tensors(folder / WEIGHTS, weights, {"format": "pt"})
-        config = json.loads(student.model.config.to_json_string(use_diff=False))
-        config["dtype"] = str(numbers).removeprefix("torch.")
-        config.pop("_name_or_path", None)
-        (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+        shutil.rmtree(making, ignore_errors=True)
+        making.mkdir(parents=True)
+        save_draft_vocabulary(student.token_ids.cpu(), making)
+        (making / "config.json").write_text(json.dumps(config, indent=2) + "\n")
         for pattern in (*TOKENIZER_PATTERNS, "generation_config.json"):
             for path in target.glob(pattern):
-                shutil.copyfile(path, folder / path.name)
-        (folder / "README.md").write_text(card, encoding="utf-8")
+                shutil.copyfile(path, making / path.name)
+        (making / "README.md").write_text(card, encoding="utf-8")
+        put_tensors(making / WEIGHTS, weights, {"format": "pt"})
+        _put_in_place(making, folder)
     except OSError as error:
         raise DistillError(f"{folder}: cannot be written: {error}") from error
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+
+
+def _is_own(path: Path) -> bool:
+    """Whether it is of a kind that a draft's folder has."""
+    patterns = (path.match(pattern) for pattern in TOKENIZER_PATTERNS)
+    return path.name in OWN_FILES or any(patterns)
+
+
+def _put_in_place(making: Path, folder: Path) -> None:
+    """Weights go first and come last: between them the folder is no model."""
+    (folder / WEIGHTS).unlink(missing_ok=True)
+    for old in folder.iterdir():
+        if _is_own(old):
+            old.unlink()
+    new = sorted(making.iterdir(), key=lambda path: path.name == WEIGHTS)
+    for path in new:
+        path.replace(folder / path.name)
