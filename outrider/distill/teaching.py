@@ -54,6 +54,8 @@ class Teaching:
         self._planned = training.schedule.tokens
         self._points: list[Point] = []
         self._loss_sum, self._batches = 0.0, 0
+        self._cooled = False
+        """A step was smaller than those before: it can be gone on with to the end alone."""
 
     @property
     def points(self) -> list[Point]:
@@ -68,13 +70,19 @@ class Teaching:
         self._resume()
         if not self._points:
             self._judge(loss=None)
+        begun = self._training.place.tokens
         try:
             self._go_on()
         except KeyboardInterrupt:
-            self._save(LAST)
+            self._keep(begun)
             raise
-        self._save(LAST)
+        self._keep(begun)
         return self.points
+
+    def _keep(self, begun: int) -> None:
+        """What is on disk stays as it is where nothing was learnt since."""
+        if self._training.place.tokens > begun:
+            self._save(LAST)
 
     def _go_on(self) -> None:
         training = self._training
@@ -82,14 +90,14 @@ class Teaching:
         # What was broken off may have been due to be judged.
         self._judge_if_due()
         while not training.done:
-            before = training.place.tokens
+            if not self._cooled and training.place.tokens >= training.schedule.cools_from:
+                self._save(LEVEL)
+                self._cooled = True
             with unbroken():
                 self._loss_sum += training.step()
                 self._batches += 1
             tokens = training.place.tokens
             self._learnt(tokens, training.schedule.tokens)
-            if before < training.schedule.cools_from <= tokens:
-                self._save(LEVEL)
             if self._judge_if_due():
                 saved_at = tokens
             elif tokens - saved_at >= CHECKPOINT_EVERY:
@@ -127,7 +135,6 @@ class Teaching:
         if tokens < training.schedule.cools_from and not gains(
             self._points, within=PATIENCE, least=LEAST_GAIN
         ):
-            self._save(LEVEL)
             training.schedule = training.schedule.cooling_from(tokens)
 
     def _save(self, name: str) -> None:
@@ -136,6 +143,7 @@ class Teaching:
             "about": self._about,
             "choice": self._choice,
             "planned": self._planned,
+            "cooled": self._cooled,
             "schedule_tokens": training.schedule.tokens,
             "points": [point.as_dict() for point in self._points],
             "loss_sum": self._loss_sum,
@@ -147,19 +155,23 @@ class Teaching:
         path = self._folder / LAST
         if not path.is_file():
             return
-        training = self._training
-        check_kept(self._folder, self._about)
-        if read_about(path)["choice"] != self._choice:
+        level = self._folder / LEVEL
+        last = read_about(path)
+        another_end = last["planned"] != self._planned and last["place"]["tokens"] < self._planned
+        if last["cooled"] and another_end and level.is_file():
+            # What has cooled can be gone on with to its own end alone.
+            path = level
+        extra = read_about(path)
+        if (extra["about"], extra["choice"]) != (self._about, self._choice):
             raise of_another(self._folder)
-        extra = load_checkpoint(path, training)
-        if extra["planned"] < self._planned and (self._folder / LEVEL).is_file():
-            # More tokens than before: the level stretch is gone on with.
-            extra = load_checkpoint(self._folder / LEVEL, training)
-        elif extra["planned"] == self._planned:
-            training.schedule = Schedule(training.schedule.rate, extra["schedule_tokens"])
+        load_checkpoint(path, self._training)
+        if extra["planned"] == self._planned:
+            self._training.schedule = Schedule(
+                self._training.schedule.rate, extra["schedule_tokens"]
+            )
+        self._cooled = extra["cooled"]
         self._points = [point_of(values) for values in extra["points"]]
         self._loss_sum, self._batches = extra["loss_sum"], extra["batches"]
-        training.student.model.train()
 
 
 def check_kept(folder: Path, about: str) -> None:
