@@ -107,6 +107,8 @@ def distill(
 def _distil(plan: DistillPlan) -> VerifiedBothWays:
     try:
         # Only workers need torch: a machine without it has all other commands.
+        from torch import OutOfMemoryError
+
         from outrider.distill.distillation import Distillation
         from outrider.engine.load_error import ModelLoadError
         from outrider.logs import configure_logs
@@ -121,6 +123,11 @@ def _distil(plan: DistillPlan) -> VerifiedBothWays:
             return Distillation(plan, cache_dir=cache_dir, events=progress).run()
         except ModelLoadError as error:
             raise DistillError(str(error)) from error
+        except OutOfMemoryError as error:
+            raise DistillError(
+                f"no memory is left on the device; what is done is kept. Less is taken with fewer "
+                f"--side-by-side or --batch-tokens: {error}"
+            ) from error
 
 
 def _report(plan: DistillPlan, real: VerifiedBothWays) -> None:

@@ -52,8 +52,10 @@ def assignment(
 
 def check_room(
     prompts: Sequence[Prompt | None], form: ChatForm, longest: int, *, context: int
-) -> None:
-    """Raises DistillError unless an answer of `longest` ids to each fits into `context`."""
+) -> int:
+    """The most ids before an answer. Raises DistillError unless an answer of `longest` ids to each
+    prompt fits into `context`."""
+    most = 0
     for prompt in prompts:
         one = assignment(form, prompt, temperature=0.0, longest=longest)
         turn = LONGEST_TURN + len(one.after_turn) if one.after_turn is not None else 0
@@ -64,3 +66,5 @@ def check_room(
                 f"an answer of {longest} tokens (--longest) after {begin} of prompt ({what}) is "
                 f"more than the {context} that the target can read"
             )
+        most = max(most, begin)
+    return most

@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from transformers import PreTrainedModel
 
+from outrider.distill.begun import layer_ways, with_draft_files
 from outrider.distill.card import CardFacts, card
 from outrider.distill.chat_form import ChatForm
-from outrider.distill.choosing import layer_choices
 from outrider.distill.curve import Point
 from outrider.distill.draft_folder import check_out, write_draft
-from outrider.distill.errors import DistillError
 from outrider.distill.events import Events
-from outrider.distill.folders import check_writable
+from outrider.distill.folders import alone_in, check_writable
 from outrider.distill.judging import Judgement
 from outrider.distill.losses import LOSSES
 from outrider.distill.material import Gathering, Material
 from outrider.distill.plan import AUTO, DistillPlan
 from outrider.distill.snapshot import served
-from outrider.distill.student import Student, check_layers, layer_stack, load_student
+from outrider.distill.student import (
+    Student,
+    check_network,
+    layer_stack,
+    load_student,
+)
 from outrider.distill.teaching import Teaching, check_kept
 from outrider.distill.training import Training
 from outrider.distill.trials import Teach, Trials, Tried
-from outrider.distill.trying import VerifiedBothWays, try_draft
+from outrider.distill.trying import SLACK, VerifiedBothWays, try_draft
 from outrider.distill.vocabulary import DraftColumns, frequent_ids
 from outrider.distill.ways import Ways
-from outrider.engine.load_error import ModelLoadError
 from outrider.engine.loading import LoadedModel, load_model, load_network
-from outrider.engine.model_files import find_model_files
 from outrider.engine.number_type import choose_number_type
 
-SLACK = 32
-"""Ids that a draft may be ahead of its output."""
 FIRST_LOSS = "forward-kl"
 """What layers are compared with."""
 
@@ -46,7 +46,7 @@ class Distillation:
         """Loads the target. Raises DistillError and ModelLoadError before anything is made."""
         check_out(plan.out)
         check_writable(plan.work)
-        plan = _with_draft_files(plan, cache_dir, events.stage)
+        plan = with_draft_files(plan, cache_dir, events.stage)
         self._plan = plan
         self._events = events
         self._verified = 0
@@ -60,14 +60,22 @@ class Distillation:
             progress=events.stage,
         )
         self._network = load_network(plan.target, cache_dir=cache_dir)
+        check_network(self._network, plan.target)
         self._of = layer_stack(self._network)[1]
-        self._layers = _layer_ways(plan, self._of)
-        self._begun = load_student(plan.begin_from, self._network) if plan.begin_from else None
+        self._layers = layer_ways(plan, self._of)
+        self._begun: PreTrainedModel | None = None
+        if plan.begin_from is not None:
+            self._begun = load_student(plan.begin_from, self._network)
+            check_network(self._begun, str(plan.begin_from))
         self._form = ChatForm(self._target.folder)
         self._gathering = Gathering(plan, self._target, self._form, events.done)
 
     def run(self) -> VerifiedBothWays:
         """Makes the draft; what real generations with it showed. Raises DistillError."""
+        with alone_in(self._plan.work):
+            return self._run()
+
+    def _run(self) -> VerifiedBothWays:
         plan, events = self._plan, self._events
         events.stage("having the target write what is to be learnt from")
         material = self._gathering.gather()
@@ -191,32 +199,3 @@ class Distillation:
             ends=self._target.eos_token_ids,
             new_tokens=self._plan.verify_tokens,
         )
-
-
-def _with_draft_files(
-    plan: DistillPlan, cache_dir: Path, progress: Callable[[str], None]
-) -> DistillPlan:
-    """The plan with the folder of the draft that it goes on from."""
-    if plan.begin_from is None:
-        return plan
-    try:
-        files = find_model_files(
-            str(plan.begin_from), role="draft", cache_dir=cache_dir, progress=progress
-        )
-    except ModelLoadError as error:
-        raise DistillError(f"--begin-from: {error}") from error
-    if files.gguf is not None:
-        raise DistillError(f"--begin-from: {files.gguf}: must be a folder with safetensors")
-    return replace(plan, begin_from=files.folder)
-
-
-def _layer_ways(plan: DistillPlan, of: int) -> list[tuple[int, ...]]:
-    if plan.begin_from is not None:
-        return [()]
-    if isinstance(plan.layers, tuple):
-        check_layers(plan.layers, of)
-        return [plan.layers]
-    try:
-        return layer_choices(plan.layers, of)
-    except ValueError as error:
-        raise DistillError(f"--layers: {error}") from error

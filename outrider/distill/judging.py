@@ -74,15 +74,10 @@ def judge(
     numbers: AbstractContextManager[object],
 ) -> Judgement:
     """Holds a student against lessons that it is not taught. `numbers`: of its forwards."""
-    student.model.eval()
-    try:
-        greedy, drawn = (
-            _likeness(student, lessons, columns, numbers)
-            for lessons in (held_out.greedy, held_out.drawn)
-        )
-    finally:
-        student.model.train()
-    return Judgement(greedy, drawn)
+    return Judgement(
+        _likeness(student, held_out.greedy, columns, numbers),
+        _likeness(student, held_out.drawn, columns, numbers),
+    )
 
 
 @torch.no_grad()

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 import torch
 
-from outrider.bench.prompts import Prompt, read_prompts
+from outrider.bench.prompts import Prompt
+from outrider.distill.apart import apart, prompts_apart
 from outrider.distill.assignments import Curriculum, assignment, check_room
 from outrider.distill.chat_form import ChatForm
 from outrider.distill.corpus import Corpus
@@ -20,11 +21,14 @@ from outrider.distill.judging import HeldOut
 from outrider.distill.lesson import Lesson
 from outrider.distill.plan import DistillPlan
 from outrider.distill.reading import read, texts_of
+from outrider.distill.trying import SLACK
 from outrider.distill.writing import Assignment, write
+from outrider.engine.device_memory import machine_memory
 from outrider.engine.loading import LoadedModel
 
-HELD_OUT_SHARE = 0.05
 READ_IN_PART = 256
+TRIED_AT_ONCE = 2
+"""Generations whose state a trial of the draft may have at the same time."""
 
 
 class Progress(Protocol):
@@ -54,18 +58,19 @@ class Gathering:
         self._form = form
         self._progress = progress
         self._corpus = Corpus(plan.work / "corpus")
-        prompts = read_prompts(plan.prompts) if plan.prompts else []
-        self._held_out_prompts, self._prompts = _parted(plan, prompts)
+        self._held_out_prompts, self._prompts = prompts_apart(plan)
         context = target.model.context_length
         longest = min(plan.longest * 2, context)
         self._texts = [
-            piece for path in plan.texts for piece in texts_of(path, form, longest=longest)
+            tuple(piece) for path in plan.texts for piece in texts_of(path, form, longest=longest)
         ]
         self._chats = bool(plan.prompts) or form.has_template
         if not self._chats and not self._texts:
             form.user_turn()
+        begin = 0
         if self._chats:
-            check_room(self._asked(), form, plan.longest, context=context)
+            begin = check_room(self._asked(), form, plan.longest, context=context)
+        self._make_room(begin)
 
     def gather(self) -> Material:
         """All that there is to learn from. Raises DistillError; what was made stays."""
@@ -73,17 +78,37 @@ class Gathering:
         if self._chats:
             held_out = self._write_held_out()
             lessons += self._write()
-        pieces = _shuffled(self._texts, self._plan.seed)
+        most = 0 if self._chats else self._plan.held_out_texts
+        aside, pieces = apart(self._texts, most=most, seed=self._plan.seed)
         if not self._chats:
-            count = max(1, min(self._plan.held_out_texts, int(len(pieces) * HELD_OUT_SHARE)))
-            if count >= len(pieces):
+            if not aside:
                 raise DistillError("the texts are too short to hold a part of them out")
-            aside, pieces = pieces[:count], pieces[count:]
             read_aside = list(self._read("held-out-text", aside))
             held_out = HeldOut(read_aside, read_aside)
         lessons += self._read("text", pieces)
         begin = [one.token_ids[: max(one.begin, 8)] for one in held_out.drawn]
         return Material(lessons, held_out, begin)
+
+    def _make_room(self, begin: int) -> None:
+        """KV state of all that is written side by side, and no more: what teaches the draft lives
+        beside it. `begin`: the most ids before an answer."""
+        plan, model = self._plan, self._target.model
+        blocks_for = model.kv.layout.blocks_for
+        longest = max([begin + plan.longest, *map(len, self._texts)])
+        blocks = max(
+            plan.side_by_side * blocks_for(longest),
+            TRIED_AT_ONCE * blocks_for(longest + plan.verify_tokens + SLACK),
+        )
+        size = blocks * model.kv.layout.block_bytes
+        try:
+            if model.device.type == "cpu" and size > machine_memory():
+                raise RuntimeError
+            model.resize_kv(blocks)
+        except RuntimeError as error:
+            raise DistillError(
+                f"--side-by-side: {plan.side_by_side} texts of {longest} tokens take {size >> 20} "
+                f"MiB of KV state, more than there is: give fewer, or a shorter --longest"
+            ) from error
 
     def _asked(self) -> Sequence[Prompt | None]:
         """All prompts; None stands for turns of the target's own."""
@@ -100,7 +125,7 @@ class Gathering:
                 assignment(self._form, prompt, temperature=temperature, longest=self._plan.longest)
                 for prompt in asked
             ]
-            about = {**self._about(prompts), "held_out": temperature}
+            about = {**self._about(prompts), "held_out": temperature, "texts": len(asked)}
             parts.append(self._written(f"held-out-{name}", assignments, about, seed=-1))
         return HeldOut(*parts)
 
@@ -166,25 +191,3 @@ class Gathering:
 def hash_seed(*numbers: int) -> int:
     """63 bits that the numbers fix."""
     return random.Random(" ".join(map(str, numbers))).getrandbits(63)
-
-
-def _parted(plan: DistillPlan, prompts: Sequence[Prompt]) -> tuple[list[Prompt], list[Prompt]]:
-    """Those held out and those learnt from; none is both."""
-    if plan.held_out is not None:
-        aside = read_prompts(plan.held_out)
-        known = set(map(repr, aside))
-        others = [prompt for prompt in prompts if repr(prompt) not in known]
-        if prompts and not others:
-            raise DistillError(f"{plan.held_out}: holds out every prompt of {plan.prompts}")
-        return aside, others
-    mixed = _shuffled(prompts, plan.seed)
-    count = 0
-    if len(mixed) > 1:
-        count = min(plan.held_out_texts, max(1, int(len(mixed) * HELD_OUT_SHARE)))
-    return mixed[:count], mixed[count:]
-
-
-def _shuffled(items: Sequence[Any], seed: int) -> list[Any]:
-    mixed = list(items)
-    random.Random(f"held out {seed}").shuffle(mixed)
-    return mixed

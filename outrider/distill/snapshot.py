@@ -14,7 +14,11 @@ from outrider.engine.transformers_model import TransformersModel
 
 def served(student: Student, *, numbers: torch.dtype, context_length: int) -> TransformersModel:
     """A copy in those numbers, with room for two sequences of `context_length` ids."""
-    network = copy.deepcopy(student.model).to(numbers).eval()
+    network = copy.deepcopy(student.model)
+    # Not what else it computes with: a worker that loads the draft keeps the angles of positions
+    # in float32.
+    for weight in network.parameters():
+        weight.data = weight.data.to(numbers)
     layout = probe_kv_layout(network)
     return TransformersModel(
         network,

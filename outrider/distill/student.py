@@ -12,25 +12,31 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from outrider.distill.errors import DistillError
+from outrider.engine.draft_head import check_head, head_rows
 
 PER_LAYER = ("layer_types", "no_rope_layers", "mlp_only_layers", "attention_layers")
 """Settings that have an entry for each layer."""
+
+
+HEAD_IDS = 64
+"""Ids that a head is tried with."""
 
 
 class Student:
     """A network with fewer layers than the target, and a head over part of the vocabulary."""
 
     def __init__(self, model: PreTrainedModel, token_ids: torch.Tensor) -> None:
-        """`token_ids`: the draft vocabulary, int64, rising. Embedding and head are not taught."""
-        self.model = model.float().train()
+        """`token_ids`: the draft vocabulary, int64, rising. Embedding and head are not taught.
+
+        Nothing is dropped out by chance: what is learnt is the target's law itself, and two runs
+        are to agree.
+        """
+        self.model = model.float().eval()
         self.token_ids = token_ids
         for frozen in (model.get_input_embeddings(), model.get_output_embeddings()):
             frozen.requires_grad_(False)
         with torch.no_grad():
-            head = model.get_output_embeddings()
-            if not isinstance(head, torch.nn.Linear) or head.bias is not None:
-                raise DistillError("a target's head must be a linear layer without bias")
-            self._head: torch.Tensor = head.weight[token_ids.to(head.weight.device)].clone()
+            self._head = head_rows(model, token_ids).clone()
 
     @property
     def taught(self) -> dict[str, torch.nn.Parameter]:
@@ -67,6 +73,14 @@ def student_of(target: PreTrainedModel, layers: Sequence[int]) -> PreTrainedMode
     model.load_state_dict(own)
     model.tie_weights()
     return model
+
+
+def check_network(model: PreTrainedModel, name: str) -> None:
+    """Raises DistillError where no draft can be made of it: its head cannot be cut."""
+    try:
+        check_head(model, torch.arange(HEAD_IDS))
+    except ValueError as error:
+        raise DistillError(f"{name}: {error}") from error
 
 
 def check_layers(layers: Sequence[int], count: int) -> None:

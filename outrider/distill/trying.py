@@ -12,6 +12,8 @@ from outrider.v1 import common_pb2, generation_pb2
 
 ROUND_LENGTH = 4
 PATIENCE_MS = 30_000
+SLACK = 32
+"""Ids that models may be ahead of an output."""
 
 
 @dataclass(frozen=True, slots=True)

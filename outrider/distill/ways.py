@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+from array import array
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from transformers import PreTrainedModel
 
 from outrider.distill.judging import Judgement, judge
+from outrider.distill.lesson import Lesson
 from outrider.distill.losses import LOSSES
 from outrider.distill.material import Material
 from outrider.distill.plan import DistillPlan
@@ -43,6 +44,13 @@ class Ways:
         self._material = material
         self._target = target
         self._begun = begun
+        self._begun_from = plan.begin_from and digest_files(
+            sorted(plan.begin_from.glob("*.safetensors"))
+        )
+        held_out = material.held_out
+        self._texts = [
+            _digest(lessons) for lessons in (material.lessons, held_out.greedy, held_out.drawn)
+        ]
 
     def training(self, layers: Sequence[int], loss: str, *, tokens: int) -> Training:
         """A new student at the beginning of its way."""
@@ -69,11 +77,11 @@ class Ways:
 
     def about(self, **more: Any) -> str:
         """Names all that a student's way depends on, its length, layers and loss apart."""
-        plan, lessons = self._plan, self._material.lessons
+        plan = self._plan
         values = {
             "target": self._target.weights_digest,
-            "begun": None if plan.begin_from is None else _weights_of(plan.begin_from),
-            "lessons": [len(lessons), sum(lesson.places for lesson in lessons)],
+            "begun": self._begun_from,
+            "texts": self._texts,
             "batch_tokens": plan.batch_tokens,
             "learning_rate": plan.learning_rate,
             "vocabulary": plan.vocabulary,
@@ -83,5 +91,8 @@ class Ways:
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
-def _weights_of(draft: Path) -> str:
-    return digest_files(sorted(draft.glob("*.safetensors")))
+def _digest(lessons: Sequence[Lesson]) -> str:
+    digest = hashlib.sha256()
+    for lesson in lessons:
+        digest.update(array("q", (lesson.begin, *lesson.token_ids)).tobytes())
+    return digest.hexdigest()

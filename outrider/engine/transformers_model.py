@@ -14,6 +14,7 @@ from outrider.engine.columns import Columns
 from outrider.engine.compiled_network import CompiledNetwork
 from outrider.engine.compiled_shapes import CompiledShapes, shapes_for
 from outrider.engine.compiler import Compiler, compiler_for
+from outrider.engine.draft_head import head_rows
 from outrider.engine.eager_network import EagerNetwork, Network
 from outrider.engine.kv_layout_probe import probe_kv_layout
 from outrider.engine.kv_pool import KvPool
@@ -57,14 +58,10 @@ class TransformersModel:
             layout = probe_kv_layout(model)
             kv = KvPool(layout, blocks=CONTEXTS * layout.blocks_for(context_length))
         use_packed_attention(model)
-        self.kv = kv
+        self._longest = context_length
         self._varlen = find_varlen_kernel(kv.layout)
-        self.pool = BlockPool(
-            kv.blocks, block_size=kv.layout.block_size, block_bytes=kv.layout.block_bytes
-        )
-        self.pool.copy = kv.copy
+        self._take(kv)
         self.vocabulary_size = vocabulary_size or int(config.vocab_size)
-        self.context_length = min(context_length, self.pool.capacity_tokens)
         self.columns = Columns(self.vocabulary_size, draft_vocabulary)
         self.weights_bytes = sum(weight.nbytes for weight in model.parameters())
         self._eager = EagerNetwork(
@@ -79,6 +76,15 @@ class TransformersModel:
         """Where it runs."""
         device: torch.device = self._model.device
         return device
+
+    def resize_kv(self, blocks: int) -> None:
+        """Room for so many blocks in place of the pool there is. All states are lost; the context
+        is as long as the new pool allows. Raises RuntimeError where a device has no memory."""
+        layout = self.kv.layout
+        # Both may not fit at once.
+        self.kv.keys.clear()
+        self.kv.values.clear()
+        self._take(KvPool(layout, blocks=blocks))
 
     def new_sequence(self, scope: bytes = b"") -> Sequence:
         """Empty state, of a cache scope."""
@@ -142,6 +148,15 @@ class TransformersModel:
             chunk.sequence.append(chunk.token_ids)
         return list(torch.split(logits, [chunk.rows for chunk in chunks]))
 
+    def _take(self, kv: KvPool) -> None:
+        layout = kv.layout
+        self.kv = kv
+        self.pool = BlockPool(
+            kv.blocks, block_size=layout.block_size, block_bytes=layout.block_bytes
+        )
+        self.pool.copy = kv.copy
+        self.context_length = min(self._longest, self.pool.capacity_tokens)
+
     def _check(self, chunks: SequenceOf[Chunk]) -> None:
         if any(chunk.sequence.pool is not self.pool for chunk in chunks):
             raise TypeError("the sequence is another model's")
@@ -164,12 +179,3 @@ class TransformersModel:
     def _no_logits(self) -> torch.Tensor:
         layout = self.kv.layout
         return torch.empty(0, len(self.columns), dtype=layout.dtype, device=layout.device)
-
-
-def head_rows(model: PreTrainedModel, token_ids: torch.Tensor) -> torch.Tensor:
-    """The head's weights for some ids, [ids, hidden]. Raises ValueError if it has more."""
-    head = model.get_output_embeddings()
-    if not isinstance(head, torch.nn.Linear) or head.bias is not None:
-        raise ValueError("a head over part of the vocabulary needs a linear head without bias")
-    with torch.no_grad():
-        return head.weight[token_ids.to(head.weight.device)]

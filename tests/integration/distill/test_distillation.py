@@ -14,7 +14,7 @@ from outrider.distill.errors import DistillError
 from outrider.distill.judging import from_dict
 from outrider.engine.loading import load_model
 from outrider.memory_budget import MemoryBudget
-from tests.integration.distill.tiny_distillation import Heard, plan, save_target
+from tests.integration.distill.tiny_distillation import Heard, plan, save_target, save_with_dropout
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +63,21 @@ def test_two_runs_with_one_seed_agree(tmp_path: Path, target: Path) -> None:
     assert all(torch.equal(first[name], second[name]) for name in first)
     third = distil(tmp_path, target, "third", seed=1)
     assert third.points != one.points
+
+
+def test_two_runs_agree_where_the_target_was_made_with_dropout(tmp_path: Path) -> None:
+    target = save_with_dropout(tmp_path / "target")
+    one, other = (distil(tmp_path, target, name, tokens=2500) for name in ("one", "other"))
+    assert len(one.points) > 1
+    assert one.points == other.points
+
+
+def test_as_many_texts_side_by_side_as_are_asked_for_have_room(
+    tmp_path: Path, target: Path
+) -> None:
+    """More than the pool of a worker would hold: of 64 contexts at most, by itself."""
+    heard = distil(tmp_path, target, written_tokens=2000, side_by_side=200, longest=90, tokens=600)
+    assert heard.points
 
 
 def test_what_is_done_is_not_done_again(tmp_path: Path, target: Path) -> None:

@@ -15,7 +15,12 @@ from outrider.cli.main import app
 from outrider.distill.distillation import Distillation
 from outrider.distill.errors import DistillError
 from outrider.engine.load_error import ModelLoadError
-from tests.integration.distill.tiny_distillation import Heard, plan, save_target
+from tests.integration.distill.tiny_distillation import (
+    Heard,
+    plan,
+    save_target,
+    save_with_head_of_its_own,
+)
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +98,30 @@ def test_answers_that_the_target_has_no_room_for(tmp_path: Path, target: Path) -
     long = json.dumps({"prompt": "word " * 1000})
     prompts.write_text(f'{{"prompt": "Hello"}}\n{long}\n')
     assert "word word" in refused(tmp_path, target, DistillError, prompts=prompts)
+
+
+def test_more_texts_side_by_side_than_memory_holds(tmp_path: Path, target: Path) -> None:
+    words = refused(tmp_path, target, DistillError, side_by_side=10**9)
+    assert "--side-by-side: 1000000000 texts" in words
+
+
+def test_a_target_of_which_no_draft_could_be_served(tmp_path: Path, target: Path) -> None:
+    scaled = save_with_head_of_its_own(tmp_path / "scaled", logits_scaling=8.0)
+    assert "cannot be cut" in refused(tmp_path, scaled, DistillError)
+
+
+def test_a_work_folder_that_was_judged_by_other_texts(tmp_path: Path, target: Path) -> None:
+    def run(held_out_texts: int) -> None:
+        made = plan(target, tmp_path / "draft", tokens=600, held_out_texts=held_out_texts)
+        Distillation(made, cache_dir=tmp_path / "cache", events=Heard()).run()
+
+    run(8)
+    with pytest.raises(DistillError, match=r"held-out-greedy.*other options"):
+        run(6)
+    for path in (tmp_path / "draft-work" / "corpus").glob("held-out-*"):
+        path.unlink()
+    with pytest.raises(DistillError, match="checkpoints of another draft"):
+        run(6)
 
 
 def test_prompts_that_are_all_held_out(tmp_path: Path, target: Path) -> None:

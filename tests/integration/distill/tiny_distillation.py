@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import (
+    GPT2Config,
+    GPT2LMHeadModel,
+    GraniteConfig,
+    GraniteForCausalLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+)
 
 from outrider.distill.curve import Point
 from outrider.distill.plan import DistillPlan
@@ -40,6 +48,31 @@ def save_target(folder: Path, *, chats: bool = True) -> Path:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(5)
         LlamaForCausalLM(config).save_pretrained(folder)
+    return folder
+
+
+def save_with_head_of_its_own(folder: Path, **head: Any) -> Path:
+    """The same with a Granite, whose logits are scaled."""
+    save_target(folder)
+    values = json.loads((folder / "config.json").read_text())
+    names = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
+    config = GraniteConfig(**{name: values[name] for name in (*names, "vocab_size")}, **head)
+    GraniteForCausalLM(config).save_pretrained(folder)
+    return folder
+
+
+def save_with_dropout(folder: Path) -> Path:
+    """The same with a GPT-2, of which a tenth is dropped out where it is taught by itself."""
+    save_target(folder)
+    values = json.loads((folder / "config.json").read_text())
+    config = GPT2Config(
+        vocab_size=values["vocab_size"], n_embd=32, n_layer=LAYERS, n_head=4, n_positions=256,
+        bos_token_id=BOS_TOKEN_ID, eos_token_id=EOS_TOKEN_ID,
+    )  # fmt: skip
+    assert config.resid_pdrop > 0.0
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(5)
+        GPT2LMHeadModel(config).save_pretrained(folder)
     return folder
 
 
