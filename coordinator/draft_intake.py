@@ -91,7 +91,7 @@ class DraftIntake:
         self.time += spent
         if steps:
             source.pace.drafted(steps=steps, seconds=spent.total_s)
-        if steps or offered is not None:
+        if tokens or offered is not None:
             self._policy.drafted(
                 DraftFacts(
                     tokens=rows,

@@ -75,6 +75,17 @@ async def test_copied_tokens_take_no_forward() -> None:
     assert facts.round_trip_s is not None
 
 
+async def test_copies_where_draws_were_asked_for_are_an_answer_too() -> None:
+    """Who waited in vain before knows by them that the draft is there again."""
+    async with session_under_test(features=COPIES) as bench:
+        bench.session.commit(DraftPlan(2, copies=6))
+        await bench.send(proposal(1, copied(1, 10, 11)))
+        await bench.until(lambda: bench.ids == [10, 11])
+    (facts,) = bench.policy.proposals
+    assert (facts.tokens, facts.steps, facts.copied) == (0, 0, None)
+    assert facts.round_trip_s is not None
+
+
 @pytest.mark.parametrize("count", [0, 3])
 async def test_an_answer_to_a_question_for_copies_alone_is_an_offer(count: int) -> None:
     """One of none says how far the draft is, too."""
@@ -100,7 +111,7 @@ async def test_an_answer_below_what_is_there_already_is_no_offer() -> None:
         more[0].parent_node_id = 2
         await bench.send(proposal(2, more))
         await bench.until(lambda: bench.ids == [11, 12])
-    assert [facts.copied for facts in bench.policy.proposals] == [2]
+    assert [facts.copied for facts in bench.policy.proposals] == [2, None]
 
 
 async def test_copies_that_come_late_are_told_apart_from_drawn_tokens() -> None:
