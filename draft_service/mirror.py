@@ -5,7 +5,7 @@ A committed prefix is found in it by its length and its digest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -68,9 +68,14 @@ class Mirror:
             for before, node in pairwise(self._path)
         ]
 
-    def goes_on(self, *, length: int, digest: int) -> bool:
-        """Whether such a prefix ends in the committed one or on the chain that follows it."""
-        return any(node.length == length and node.digest == digest for node in self._path)
+    def goes_on(self, names: Set[int], *, length: int, digest: int) -> bool:
+        """Whether such a prefix ends in the committed one, or on the chain that follows it in a
+        token with one of these names."""
+        return any(
+            node.length == length and node.digest == digest
+            for node in self._path
+            if node is self._root or not names.isdisjoint(node.names)
+        )
 
     def commit(self, *, length: int, digest: int, name: int | None = None) -> None:
         """That prefix is committed: what does not follow it is forgotten.

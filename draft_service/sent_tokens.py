@@ -51,8 +51,13 @@ class SentTokens:
         self._begun[self.serial] = _Begun(round_number, length, root, self._mirror.names)
 
     def follows(self, *, length: int, digest: int) -> bool:
-        """Whether that prefix ends on the chain of the last job, as far as it was sent."""
-        return self._mirror.goes_on(length=length, digest=digest)
+        """Whether that prefix ends on the chain of the last job, as far as it was sent.
+
+        What the job before it sent meanwhile is not on it, unless both chose the same token.
+        """
+        begun = self._begun.get(self.serial)
+        names = set(begun.names) if begun is not None else frozenset()
+        return self._mirror.goes_on(names, length=length, digest=digest)
 
     def commit(self, *, length: int, digest: int) -> None:
         """The last job goes on from that prefix, which follows."""

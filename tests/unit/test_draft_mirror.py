@@ -20,6 +20,8 @@ def digest(ids: Ids) -> int:
 
 
 ROOT = 1000
+ALL = frozenset(range(3 * ROOT))
+"""Names."""
 
 
 def commit(mirror: Mirror, ids: Ids, *, name: int | None = ROOT) -> None:
@@ -45,7 +47,7 @@ def test_a_new_mirror_holds_nothing() -> None:
     mirror = Mirror()
     assert mirror.empty
     assert mirror.chain == mirror.names == []
-    assert not mirror.goes_on(length=0, digest=digest(()))
+    assert not mirror.goes_on(ALL, length=0, digest=digest(()))
     mirror.add(1, DraftedToken(5), parent=ROOT)
     assert mirror.empty
 
@@ -74,7 +76,7 @@ def test_the_chain_knows_what_was_sent_beside_it() -> None:
 def test_a_commit_moves_the_root(output: Ids, follows: bool, chain: list[int]) -> None:
     mirror = grown()
     ids = PROMPT + output
-    assert mirror.goes_on(length=len(ids), digest=digest(ids)) == follows
+    assert mirror.goes_on(ALL, length=len(ids), digest=digest(ids)) == follows
     commit(mirror, ids, name=ROOT + 1)
     assert chain_ids(mirror) == chain
     mirror.add(9, DraftedToken(3), parent=ROOT + 1)
@@ -103,6 +105,16 @@ def test_a_token_that_is_sent_again_has_both_names() -> None:
     assert chain_ids(mirror) == [6, 2]
     commit(mirror, (*PROMPT, 5, 7), name=None)
     assert chain_ids(mirror) == [8]
+
+
+def test_a_chain_is_gone_on_from_where_it_has_one_of_the_names() -> None:
+    mirror = grown()
+    five, six = (*PROMPT, 5), (*PROMPT, 5, 6)
+    assert mirror.goes_on(frozenset(), length=len(PROMPT), digest=digest(PROMPT))
+    assert mirror.goes_on(frozenset({1}), length=3, digest=digest(five))
+    assert not mirror.goes_on(frozenset({1}), length=4, digest=digest(six))
+    mirror.add(12, DraftedToken(6), parent=1)
+    assert mirror.goes_on(frozenset({12}), length=4, digest=digest(six))
 
 
 def test_a_token_below_what_is_forgotten_is_not_kept() -> None:
@@ -153,4 +165,4 @@ def test_the_mirror_is_what_was_sent_below_the_committed_ids(steps: list[tuple])
         assert mirror.names == expected
         for path in drawn:
             follows = path == below[: len(path)] and len(path) >= len(root)
-            assert mirror.goes_on(length=len(path), digest=digest(path)) == follows
+            assert mirror.goes_on(ALL, length=len(path), digest=digest(path)) == follows
