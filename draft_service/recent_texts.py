@@ -29,18 +29,24 @@ class RecentTexts:
 
     def write(self, writer: Writer, token_id: int) -> None:
         """One more id of a generation's output."""
-        if self._newer.ids >= max(1, self._most_ids // 2):
-            self._older, self._newer = self._newer, _Volume()
+        self._turn_over()
         self._newer.write(writer, token_id)
 
     def ends(self, writer: Writer, token_ids: Sequence[int]) -> list[Cursor]:
         """The end of a text in each volume that may be read; `token_ids` are the last of it."""
+        self._turn_over()
         volumes = (self._newer, self._older)
         ends = [Cursor(volume.automaton) for volume in volumes if volume.admits(writer)]
         for end in ends:
             for token_id in token_ids:
                 end.advance(token_id)
         return ends
+
+    def _turn_over(self) -> None:
+        """Readers take room too, whether they ever write or not, and are known for as long as what
+        they may have read is there."""
+        if max(self._newer.ids, self._newer.readers) >= max(1, self._most_ids // 2):
+            self._older, self._newer = self._newer, _Volume()
 
 
 class _Volume:
@@ -49,6 +55,11 @@ class _Volume:
         self.automaton = SuffixAutomaton()
         self._ends: dict[Writer, int] = {}
         self._admitted: dict[int, Writer] = {}
+
+    @property
+    def readers(self) -> int:
+        """Seeds of generations that have read it."""
+        return len(self._admitted)
 
     def admits(self, writer: Writer) -> bool:
         """Only the first of those with one seed: the others neither read nor write."""

@@ -52,6 +52,16 @@ def test_of_two_with_one_seed_the_later_one_does_not_write_either() -> None:
     assert found(texts, second, [2, 3]) == []
 
 
+def test_generations_that_only_read_take_no_room_for_ever() -> None:
+    texts = RecentTexts(most_ids=100)
+    write(texts, Writer(7), TEXT)
+    assert found(texts, Writer(8), [2, 3]) == [(4, 2)]
+    for seed in range(1000, 2000):
+        assert len(texts.ends(Writer(seed), [2])) == 2
+    assert max(volume.readers for volume in (texts._newer, texts._older)) <= 100
+    assert found(texts, Writer(8), [2, 3]) == [], "it went with those who had read it"
+
+
 def test_what_no_draws_decide_is_for_all() -> None:
     texts = RecentTexts(most_ids=1000)
     write(texts, Writer(None), TEXT)
