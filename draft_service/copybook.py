@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import NamedTuple
 
 from draft_service.chances import Chances, WorkerChances
 from draft_service.draft_job import DraftJob, DraftTerms
@@ -17,10 +17,24 @@ from outrider.engine.handles import HandleTable
 from outrider.engine.paged_sequence import Sequence as KvSequence
 
 MOST_IDS = 1 << 20
-"""Of all texts together, at 0.2 KB each; the text that was used longest ago is dropped first."""
+"""Indexed ids of all texts together, at 0.2 KB each. Where there are more, nothing is copied from
+the texts that come last, until there is room."""
 MOST_SCOPES = 16
 MOST_RECENT = 32_768
 """Ids of recent outputs of one scope, at 0.2 KB each: some hundred answers."""
+
+
+class Base(NamedTuple):
+    """The ids that a state has to have, by their number and digest, and what follows them."""
+
+    length: int
+    digest: int
+    following: Sequence[int]
+
+
+def base_of(job: DraftJob) -> Base:
+    """What the job builds upon, all of it."""
+    return Base(job.base_length, job.prefix_digest, job.token_ids)
 
 
 class Copybook:
@@ -30,52 +44,47 @@ class Copybook:
         """`recent_ids`: most ids of recent outputs that are kept of a scope; 0: none are."""
         self._drafter = drafter
         self._recent_ids = recent_ids
-        self._texts: OrderedDict[str, GenerationText] = OrderedDict()
+        self._texts: dict[str, GenerationText] = {}
         self._recent: OrderedDict[bytes, RecentTexts] = OrderedDict()
         self._chances = {greedy: WorkerChances(greedy=greedy) for greedy in (False, True)}
 
-    def rebased(self, job: DraftJob, handles: HandleTable) -> DraftJob:
-        """The job as it would be if all ids had been sent that its state lacks.
+    def base(self, job: DraftJob, handles: HandleTable) -> Base:
+        """What the job's state has to have: less than the job builds upon, where the rest is here.
 
-        Copies need no state: the ids that a round goes on from may be here alone.
+        Copies need no state: the ids that a round goes on from may be in the text alone.
         """
         text, length = self._texts.get(job.handle_id), handles.length(job.handle_id)
-        if text is None or not length < job.base_length <= len(text):
-            return job
-        prefix = text.prefix
-        if prefix.digest(job.base_length) != job.prefix_digest:
-            return job
-        lacking = prefix.token_ids[length : job.base_length]
-        return replace(
-            job,
-            base_length=length,
-            prefix_digest=prefix.digest(length),
-            committed_token_ids=[*lacking, *job.committed_token_ids],
-        )
+        if text is None or length >= job.base_length or not text.begins(job):
+            return base_of(job)
+        return Base(length, text.prefix.digest(length), ())
 
     def text(self, job: DraftJob, sequence: KvSequence, handles: HandleTable) -> GenerationText:
         """The text of a job's generation, up to what is committed.
 
-        `sequence` has at least the ids before the committed ones of the job.
+        `sequence` has at least the ids of its `base`.
         """
         text = self._texts.pop(job.handle_id, None)
         if text is None or not _fits(text, job, sequence):
             text = self._new_text(job.terms, scope=sequence.scope)
         text.commit(_since(len(text), job, sequence))
         self._texts[job.handle_id] = text
-        self._make_room(handles)
+        self._forget(handles)
+        if self._make_room(text, handles):
+            text.let_go()
+        else:
+            text.hold()
         return text
 
     def _new_text(self, terms: DraftTerms, *, scope: bytes) -> GenerationText:
         chances = Chances(self._chances[terms.options.greedy])
         if self._drafter is Drafter.NGRAM:
-            return GenerationText(NGramIndex(), chances, terms=terms)
+            return GenerationText(NGramIndex, chances, terms=terms)
         # Whether another output was decided by the same draws cannot be told without their seed.
         known = terms.output_needs_no_draft or terms.derived_seed is not None
         known = known and self._recent_ids > 0
         seed = None if terms.output_needs_no_draft else terms.derived_seed
         return GenerationText(
-            SuffixIndex(),
+            SuffixIndex,
             chances,
             terms=terms,
             recent=self._recent_texts(scope) if known else None,
@@ -89,20 +98,28 @@ class Copybook:
             self._recent.popitem(last=False)
         return texts
 
-    def _make_room(self, handles: HandleTable) -> None:
-        """Forgets texts whose states are gone, and more where there are too many ids."""
+    def _forget(self, handles: HandleTable) -> None:
+        """Texts whose states are gone."""
         for handle_id in [each for each in self._texts if not handles.knows(each)]:
             del self._texts[handle_id]
-        ids = sum(len(text) for text in self._texts.values())
-        while ids > MOST_IDS and len(self._texts) > 1:
-            ids -= len(self._texts.popitem(last=False)[1])
+
+    def _make_room(self, text: GenerationText, handles: HandleTable) -> bool:
+        """Whether there is room for that text's index. Those of streams that broke are given up for
+        it, the one that was used longest ago first; never that of a stream which is there."""
+        others = [(name, other) for name, other in self._texts.items() if other is not text]
+        over = sum(other.indexed for _, other in others) + text.size - MOST_IDS
+        for handle_id, other in others:
+            if over <= 0:
+                break
+            if not handles.pinned(handle_id):
+                over -= other.indexed
+                other.hold()
+        return over <= 0
 
 
 def _fits(text: GenerationText, job: DraftJob, sequence: KvSequence) -> bool:
     """It is the beginning of the job's committed ids, and what it was made for."""
-    return text.terms == job.terms and text.goes_on(
-        sequence.prefix, job.committed_token_ids, base_length=job.base_length
-    )
+    return text.terms == job.terms and text.goes_on(sequence.prefix, job)
 
 
 def _since(length: int, job: DraftJob, sequence: KvSequence) -> Sequence[int]:

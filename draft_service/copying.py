@@ -57,6 +57,17 @@ class Copying:
             for position, token_id in enumerate(self._chain, start=self._first)
         ]
 
+    @property
+    def catching_up(self) -> bool:
+        """More of the text is to be indexed before anything is copied."""
+        return self.text.catching_up
+
+    def ids(self, start: int) -> list[int]:
+        """Those from that place on: the committed ones and the chain's."""
+        committed = len(self.text)
+        chain = self._chain[max(start, committed) - self._first :]
+        return [*self.text.prefix.token_ids[start:], *chain]
+
     def commit(self, length: int) -> None:
         """The chain is committed up to that length."""
         start = len(self.text) - self._first

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from draft_service.copybook import MOST_RECENT, Copybook
+from draft_service.copybook import MOST_RECENT, Copybook, base_of
 from draft_service.copying import Copying
 from draft_service.draft_job import DraftJob, DraftResult
 from draft_service.drafting import Drafting
@@ -36,14 +36,13 @@ def draft(
     """
     copybook = _copybook(handles, drafter, recent_ids)
     while True:
-        if copybook is not None:
-            job = copybook.rebased(job, handles)
+        base = base_of(job) if copybook is None else copybook.base(job, handles)
         with handles.working_on(
             job.handle_id,
             owner=job.owner,
-            base_length=job.base_length,
-            prefix_digest=job.prefix_digest,
-            following=job.token_ids,
+            base_length=base.length,
+            prefix_digest=base.digest,
+            following=base.following,
         ) as sequence:
             if isinstance(sequence, StateLost):
                 return sequence

@@ -48,7 +48,8 @@ class Drafting:
         drafter: Drafter,
         copying: Copying | None,
     ) -> None:
-        """`sequence` has state of the first of the ids that are committed and known."""
+        """`sequence` has state of the first of the ids that are committed and known; where copies
+        are made the others are in their text, else in the job."""
         terms = job.terms
         self._sequence = sequence
         self._proposer = Proposer(
@@ -62,7 +63,8 @@ class Drafting:
         self._serial = job.serial
         self._first = job.committed_length
         self._length = job.committed_length + len(job.known)
-        self._unread = job.token_ids[len(sequence.prefix) - job.base_length :]
+        self._base_length = job.base_length
+        self._ids_behind_base = job.token_ids if copying is None else []
         self._places = [
             Place(number - 1 if number else None, token.alternatives, set(token.guesses))
             for number, token in enumerate(job.known)
@@ -93,6 +95,10 @@ class Drafting:
     def _draft(self, orders: Orders) -> Answering:
         asked = self._length < orders.reach.copies_until
         self._copy(orders.reach)
+        while self._waits_for_index(orders.reach):
+            # Nothing is read: the others have their turn.
+            yield Chunk(self._sequence, (), rows=0)
+            self._copy(orders.reach)
         if self._draws and not asked:
             yield from self._read_known(orders.reach)
         while self._goes_on(orders.reach):
@@ -107,6 +113,21 @@ class Drafting:
     def _goes_on(self, reach: Reach) -> bool:
         """Another forward is wanted."""
         return self._draws_on(reach) or bool(self._branches) or self._is_behind(reach)
+
+    def _waits_for_index(self, reach: Reach) -> bool:
+        """Only copies are wanted, and the text is long: it is indexed some at a time."""
+        copying = self._copying
+        wanted = self._length < reach.copies_until and not self._draws_on(reach)
+        return copying is not None and wanted and copying.catching_up
+
+    def _unread(self, count: int | None = None) -> list[int]:
+        """The ids that have no state yet, or the first `count` of them."""
+        start = len(self._sequence.prefix)
+        if self._copying is not None:
+            ids = self._copying.ids(start)
+        else:
+            ids = self._ids_behind_base[start - self._base_length :]
+        return ids if count is None else ids[:count]
 
     def _draws_on(self, reach: Reach) -> bool:
         return self._draws and self._length < reach.until
@@ -138,8 +159,7 @@ class Drafting:
         """Draws nothing: reads what is committed, and what branches are to begin from."""
         wanted = max(self._first, self._length - 1) if reach.branches else self._first
         if count := max(0, wanted - len(self._sequence.prefix)):
-            unread, self._unread = self._unread[:count], self._unread[count:]
-            yield Chunk(self._sequence, unread, rows=0, final=self._stateless)
+            yield Chunk(self._sequence, self._unread(count), rows=0, final=self._stateless)
         self._branch_out(reach)
 
     def _step(self, orders: Orders) -> Reading:
@@ -168,16 +188,14 @@ class Drafting:
 
     def _all_unread(self) -> Chunk:
         """Everything without state; the last token once more where there is nothing else."""
-        if not self._unread:
-            self._unread = [self._sequence.prefix.token_ids[-1]]
+        if len(self._sequence.prefix) >= self._length:
             self._sequence.rollback(self._length - 1)
-        unread, self._unread = self._unread, []
-        return Chunk(self._sequence, unread, rows=1, final=self._stateless)
+        return Chunk(self._sequence, self._unread(), rows=1, final=self._stateless)
 
     def _some_unread(self, reach: Reach) -> Chunk:
         """The first of the committed ids without state."""
         count = min(READ_AT_ONCE, reach.committed_length - len(self._sequence.prefix))
-        unread, self._unread = self._unread[:count], self._unread[count:]
+        unread = self._unread(count)
         return Chunk(self._sequence, unread, rows=0, final=min(count, self._stateless))
 
     def _draw(self, token: DraftedToken) -> None:
@@ -192,7 +210,8 @@ class Drafting:
             self._committed_digest = self._digest()
         self._places.append(Place(self._last, token.alternatives))
         self._last = self._tokens.add(token, parent=self._last)
-        self._unread.append(token.token_id)
+        if self._copying is None:
+            self._ids_behind_base.append(token.token_id)
         self._length += 1
         self._unsent_copied |= token.copied
         self._unsent_drawn |= not token.copied

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from draft_service.chances import Chances, Source
-from draft_service.draft_job import DraftTerms
+from draft_service.draft_job import DraftJob, DraftTerms
 from draft_service.recent_texts import RecentTexts, Writer
 from draft_service.suffix_automaton import Cursor
 from draft_service.text_index import TextEnd, TextIndex
@@ -36,12 +36,13 @@ class Proposed(NamedTuple):
 class GenerationText:
     """A memo: it is made again from the ids when it does not fit them.
 
-    Ids are indexed some at a time, after they were committed; drafted ids never.
+    Ids are indexed some at a time, after they were committed; drafted ids never. Nothing is copied
+    from a text that is not indexed.
     """
 
     def __init__(
         self,
-        index: TextIndex,
+        new_index: Callable[[], TextIndex],
         chances: Chances,
         *,
         terms: DraftTerms,
@@ -53,26 +54,58 @@ class GenerationText:
         self.terms = terms
         self.chances = chances
         self.prefix = TokenPrefix()
-        self._index = index
+        self._new_index = new_index
+        self._index = new_index()
         self._recent = recent
         self._writer = writer or Writer(None)
         self._others: list[Cursor] = []
-        self._indexed = 0
+        self._from = self._indexed = 0
+        self._held = False
+        self._told = 0
+        """Output ids up to here were learned from and written for others."""
         self._proposed: dict[int, Proposed] = {}
 
     def __len__(self) -> int:
         return len(self.prefix)
 
-    def goes_on(self, kept: TokenPrefix, token_ids: Sequence[int], *, base_length: int) -> bool:
-        """Whether this is the beginning of the first `base_length` ids of `kept` and these."""
+    @property
+    def indexed(self) -> int:
+        """Ids that can be copied from."""
+        return self._indexed - self._from
+
+    @property
+    def size(self) -> int:
+        """Ids that there will be to copy from once all is indexed."""
+        return len(self.prefix) - self._from if self.indexed else min(len(self), MOST_INDEXED)
+
+    @property
+    def catching_up(self) -> bool:
+        """There is more to index."""
+        return not self._held and self._indexed < len(self.prefix)
+
+    def begins(self, job: DraftJob) -> bool:
+        """Whether it begins with all ids that the job builds upon."""
+        length = job.base_length
+        return length <= len(self) and self.prefix.digest(length) == job.prefix_digest
+
+    def goes_on(self, kept: TokenPrefix, job: DraftJob) -> bool:
+        """Whether this is the beginning of the job's committed ids. `kept`: state of the first of
+        them, of all before those that came with the job where this text is shorter."""
         length = len(self.prefix)
-        shared = min(length, base_length)
-        following = self.prefix.token_ids[shared:]
-        return (
-            self.prefix.digest(shared) == kept.digest(shared)
-            and length - base_length <= len(token_ids)
-            and list(following) == list(token_ids[: len(following)])
-        )
+        if length < job.base_length:
+            return length <= len(kept) and self.prefix.digest(length) == kept.digest(length)
+        following = self.prefix.token_ids[job.base_length :]
+        return self.begins(job) and following == list(job.committed_token_ids[: len(following)])
+
+    def hold(self) -> None:
+        """There is no room for its index: what there is of it goes."""
+        self._index, self._others = self._new_index(), []
+        self._from = self._indexed = 0
+        self._held = True
+
+    def let_go(self) -> None:
+        """There is room again."""
+        self._held = False
 
     def commit(self, token_ids: Sequence[int]) -> None:
         """These are committed too."""
@@ -95,8 +128,10 @@ class GenerationText:
     def catch_up(self) -> bool:
         """Indexes ids that were committed; whether that is all of them."""
         length = len(self.prefix)
+        if self._held:
+            return False
         if self._indexed == 0:
-            self._indexed = max(0, length - MOST_INDEXED)
+            self._from = self._indexed = max(0, length - MOST_INDEXED)
         first, last = self._indexed, min(length, self._indexed + AT_ONCE)
         if self._recent is not None and last > first:
             before = self.prefix.token_ids[max(0, first - LOOKED_BACK) : first]
@@ -112,16 +147,18 @@ class GenerationText:
         return [(Source.GENERATION, self._index.end()), *others]
 
     def _take(self, position: int, token_id: int) -> None:
-        output = position >= self.terms.prompt_length
-        if output and position >= len(self.prefix) - LEARNED:
+        new = position >= max(self.terms.prompt_length, self._told)
+        if new and position >= len(self.prefix) - LEARNED:
             for source, end in self._longest():
                 after, length = end
                 self.chances.saw_copied(source, length, hit=after == token_id)
         self._index.extend(token_id)
         for other in self._others:
             other.advance(token_id)
-        if output and self._recent is not None:
-            self._recent.write(self._writer, token_id)
+        if new:
+            self._told = position + 1
+            if self._recent is not None:
+                self._recent.write(self._writer, token_id)
 
     def _longest(self) -> list[tuple[Source, tuple[int, int]]]:
         """What each source would have copied."""

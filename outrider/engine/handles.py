@@ -191,6 +191,11 @@ class HandleTable:
         """There is a state of that name."""
         return handle_id in self._states
 
+    def pinned(self, handle_id: str) -> bool:
+        """A stream works on that state."""
+        state = self._states.get(handle_id)
+        return state is not None and state.pinned
+
     def length(self, handle_id: str) -> int:
         """How many ids that state has; 0 where there is none."""
         state = self._states.get(handle_id)

@@ -7,6 +7,7 @@ from itertools import chain as joined
 
 import pytest
 
+from draft_service import copybook, generation_text
 from draft_service.draft_job import DraftTerms, KnownToken
 from draft_service.drafting import MOST_BEHIND
 from draft_service.orders import GoOn
@@ -205,6 +206,45 @@ def test_a_lost_text_is_lost_state() -> None:
         drafts.run(drafts.job([*AGAIN, 11], until=2, base=len(AGAIN)))
     (given,) = drafts.run(drafts.job([*AGAIN, 11], until=2))
     assert given.copied == SONG[5:7]
+
+
+def other_stream(drafts: Drafts, name: str) -> Drafts:
+    return Drafts(drafts.drafter, handles=drafts.table, owner=name)
+
+
+@pytest.mark.parametrize("drafter", COPYING)
+def test_where_many_are_there_the_last_ones_copy_nothing_until_there_is_room(
+    drafter: Drafter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copybook, "MOST_IDS", 2 * len(AGAIN) + 8)
+    streams = [Drafts(drafter)]
+    streams += [other_stream(streams[0], name) for name in ("two", "three")]
+    for drafts in streams:
+        drafts.run(drafts.job(AGAIN, until=0, copy_until=2))
+    text = AGAIN
+    for token_id in SONG[4:7]:
+        text, base = [*text, token_id], len(text)
+        found = [
+            copied(drafts.run(drafts.job(text, until=0, copy_until=2, base=base)))
+            for drafts in streams
+        ]
+        assert found[:2] == [[*SONG, *SONG][SONG.index(token_id) + 1 :][:2]] * 2
+        assert found[2] == [], "nobody's text went for it, and its own state is not lost"
+    first = streams[0]
+    first.table.lease(first.handle_id, owner=first.owner)
+    text, base = [*text, SONG[7]], len(text)
+    last = streams[2]
+    assert copied(last.run(last.job(text, until=0, copy_until=2, base=base))) == SONG[:2]
+    assert copied(streams[1].run(streams[1].job(text, until=0, copy_until=2, base=base)))
+
+
+def test_a_long_text_is_indexed_before_the_only_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some at a time: at a forward that reads nothing the others have their turn."""
+    monkeypatch.setattr(generation_text, "AT_ONCE", 4)
+    drafts = Drafts()
+    answers = drafts.run(drafts.job(AGAIN, until=0, copy_until=3))
+    assert copied(answers) == SONG[4:7]
+    assert drafts.read == [[], []]
 
 
 @pytest.mark.parametrize(("recent_ids", "found"), [(1000, SONG[4:6]), (0, [])])

@@ -12,7 +12,7 @@ from draft_service.generation_text import AT_ONCE, GenerationText, Proposed
 from draft_service.recent_texts import RecentTexts, Writer
 from draft_service.text_index import SuffixIndex
 from outrider.prefix import TokenPrefix
-from tests.unit.copies.by_hand import SAMPLED
+from tests.unit.copies.by_hand import SAMPLED, Drafts
 
 
 class Outcomes(Chances):
@@ -36,7 +36,7 @@ def text_of(
     outcomes = Outcomes()
     terms = replace(SAMPLED, prompt_length=prompt_length)
     text = GenerationText(
-        SuffixIndex(), outcomes, terms=terms, recent=recent, writer=Writer(terms.derived_seed)
+        SuffixIndex, outcomes, terms=terms, recent=recent, writer=Writer(terms.derived_seed)
     )
     text.commit(token_ids)
     return text, outcomes
@@ -44,12 +44,20 @@ def text_of(
 
 def test_whether_it_goes_on() -> None:
     text, _ = text_of(1, 2, 3, 4)
-    assert text.goes_on(TokenPrefix([1, 2]), [3, 4, 5], base_length=2)
-    assert text.goes_on(TokenPrefix([1, 2, 3, 4, 5]), [6], base_length=5)
-    assert text.goes_on(TokenPrefix([1, 2, 3, 4]), [], base_length=4)
-    assert not text.goes_on(TokenPrefix([1, 2]), [3, 5], base_length=2)
-    assert not text.goes_on(TokenPrefix([1, 2]), [3], base_length=2)
-    assert not text.goes_on(TokenPrefix([1, 9, 3, 4, 5]), [6], base_length=5)
+
+    def goes_on(kept: list[int], base: list[int], *committed: int) -> bool:
+        job = Drafts().job([*base, *committed], until=0, base=len(base))
+        return text.goes_on(TokenPrefix(kept), job)
+
+    assert goes_on([1, 2], [1, 2], 3, 4, 5)
+    assert goes_on([1, 2, 3, 4, 5], [1, 2, 3, 4, 5], 6)
+    assert goes_on([1, 2, 3, 4], [1, 2, 3, 4])
+    assert goes_on([], [1, 2, 3], 4, 5), "the state may lack what the text has"
+    assert goes_on([1], [1, 2, 3, 4])
+    assert not goes_on([1, 2], [1, 2], 3, 5)
+    assert not goes_on([1, 2], [1, 2], 3)
+    assert not goes_on([1, 9, 3, 4, 5], [1, 9, 3, 4, 5], 6)
+    assert not goes_on([], [1, 9, 3], 4)
 
 
 def test_what_is_committed_is_found_once_it_is_indexed() -> None:
@@ -94,6 +102,24 @@ def test_outputs_of_others_are_learned_from_and_added_to() -> None:
     text.commit([8])
     assert text.catch_up()
     assert [end.following() for end in recent.ends(Writer(None), [6, 7])] == [(8, 2), None]
+
+
+def test_what_is_indexed_anew_is_told_and_learned_from_once() -> None:
+    recent = RecentTexts(most_ids=1000)
+    text, outcomes = text_of(1, 5, 6, 5, 6, recent=recent)
+    assert text.catch_up()
+    seen = list(outcomes.copies)
+    text.hold()
+    assert text.indexed == 0
+    assert not text.catch_up()
+    assert not text.catching_up, "nobody waits for what does not come"
+    text.commit([7])
+    text.let_go()
+    assert text.catch_up()
+    assert text.indexed == text.size == 6
+    assert outcomes.copies[: len(seen)] == seen
+    assert [length for _, length, _ in outcomes.copies[len(seen) :]] == [2, 2], "of the last id"
+    assert recent._newer.ids == 5
 
 
 def test_the_prompt_is_told_to_nobody() -> None:
