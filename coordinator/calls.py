@@ -75,7 +75,7 @@ async def send(call: aio.StreamStreamCall[Any, Any], message: Message) -> None:
         raise asyncio.InvalidStateError("the call is over")
     try:
         await call._cython_call.send_serialized_message(  # type: ignore[attr-defined]
-            message.SerializeToString()
+            call._request_serializer(message)  # type: ignore[attr-defined]
         )
     except asyncio.CancelledError:
         call.cancel()

@@ -114,6 +114,23 @@ async def test_a_refusal_is_known_however_the_call_was_found_over() -> None:
     assert any(issubclass(way, aio.InternalError) for way in ways)
 
 
+async def test_a_message_is_worded_by_the_serializer_of_its_call(channel: aio.Channel) -> None:
+    """Whoever made the channel may want to see what is sent."""
+    sent: list[bytes] = []
+
+    def keep(message: target_pb2.VerifyRequest) -> bytes:
+        sent.append(message.SerializeToString())
+        return sent[-1]
+
+    call: aio.StreamStreamCall[Any, Any] = channel.stream_stream(
+        "/outrider.v1.TargetService/Verify", request_serializer=keep
+    )()
+    message = target_pb2.VerifyRequest(round=target_pb2.VerifyRound(number=7))
+    await send(call, message)
+    assert sent == [message.SerializeToString()]
+    call.cancel()
+
+
 async def read_to_the_end(call: aio.StreamStreamCall[Any, Any]) -> aio.AioRpcError:
     with pytest.raises(aio.AioRpcError) as failure:
         while await call.read() is not aio.EOF:
