@@ -20,6 +20,10 @@ KEEPALIVE_TIMEOUT_MS = 10_000
 MAX_PENDING_STREAMS = 10_000
 """Calls that may wait to be taken up; by gRPC's own default bursts of a thousand fail."""
 
+LONGEST_PENDING_S = 600
+"""That they wait for it. By default gRPC cancels them after 30 s, as if their caller had: a server
+that is too busy to look at its calls refuses them all the sooner once it does."""
+
 ChannelOptions = list[tuple[str, int | str]]
 
 _KEEPALIVE: ChannelOptions = [
@@ -53,6 +57,7 @@ def server_options(
         ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_INTERVAL_MS // 2),
         ("grpc.server.max_pending_requests", MAX_PENDING_STREAMS),
         ("grpc.server.max_pending_requests_hard_limit", 2 * MAX_PENDING_STREAMS),
+        ("grpc.server_max_unrequested_time_in_server", LONGEST_PENDING_S),
         *_KEEPALIVE,
         *aged,
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,20 @@ async def test_a_watcher_sees_changes_and_does_not_hold_up_a_drain(serve: Any) -
         draining = asyncio.create_task(served.server.drain(60))
         assert (await watch.read()).status == NOT_SERVING
         await draining
+
+
+@pytest.mark.slow
+async def test_calls_wait_more_than_half_a_minute_to_be_taken_up(serve: Any) -> None:
+    """By its own default gRPC cancels them then, as if their callers had."""
+
+    async def busy(request: bytes, context: Any) -> bytes:
+        time.sleep(0.18)  # noqa: ASYNC251 - nobody else of this process gets a turn
+        return request
+
+    served = await serve(UnaryUnary=busy)
+    messages = [str(number).encode() for number in range(200)]
+    calls = [served.call("UnaryUnary", message, timeout=200) for message in messages]
+    assert await asyncio.gather(*calls) == [[message] for message in messages]
 
 
 async def test_reflection_lists_the_services(serve: Any) -> None:
