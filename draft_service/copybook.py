@@ -15,10 +15,11 @@ from draft_service.text_index import SuffixIndex
 from outrider.drafter import Drafter
 from outrider.engine.handles import HandleTable
 from outrider.engine.paged_sequence import Sequence as KvSequence
+from outrider.prefix import TokenPrefix
 
 MOST_IDS = 1 << 20
-"""Indexed ids of all texts together, at 0.2 KB each. Where there are more, nothing is copied from
-the texts that come last, until there is room."""
+"""Indexed ids of all texts together, at 0.2 KB each, before a text is indexed. Where they would be
+more, nothing is copied from it until there is room; those that are indexed may grow."""
 MOST_SCOPES = 16
 MOST_RECENT = 32_768
 """Ids of recent outputs of one scope, at 0.2 KB each: some hundred answers."""
@@ -64,15 +65,17 @@ class Copybook:
         `sequence` has at least the ids of its `base`.
         """
         text = self._texts.pop(job.handle_id, None)
+        # Of another output, or on other terms: its ids may be all there is of those before.
+        kept = text.prefix if text is not None and text.begins(job) else sequence.prefix
         if text is None or not _fits(text, job, sequence):
             text = self._new_text(job.terms, scope=sequence.scope)
-        text.commit(_since(len(text), job, sequence))
-        self._texts[job.handle_id] = text
+        text.commit(_since(len(text), job, kept))
         self._forget(handles)
-        if self._make_room(text, handles):
+        if text.indexed or self._make_room(text.size_anew, handles):
             text.let_go()
         else:
             text.hold()
+        self._texts[job.handle_id] = text
         return text
 
     def _new_text(self, terms: DraftTerms, *, scope: bytes) -> GenerationText:
@@ -103,18 +106,19 @@ class Copybook:
         for handle_id in [each for each in self._texts if not handles.knows(each)]:
             del self._texts[handle_id]
 
-    def _make_room(self, text: GenerationText, handles: HandleTable) -> bool:
-        """Whether there is room for that text's index. Those of streams that broke are given up for
-        it, the one that was used longest ago first; never that of a stream which is there."""
-        others = [(name, other) for name, other in self._texts.items() if other is not text]
-        over = sum(other.indexed for _, other in others) + text.size - MOST_IDS
-        for handle_id, other in others:
+    def _make_room(self, size: int, handles: HandleTable) -> bool:
+        """Whether so many ids more can be indexed. Texts of streams that broke give way where that
+        is enough, the one that was used longest ago first; those of the others never do."""
+        over = sum(text.size for text in self._texts.values()) + size - MOST_IDS
+        idle = [text for name, text in self._texts.items() if not handles.pinned(name)]
+        if over > sum(text.size for text in idle):
+            return False
+        for text in idle:
             if over <= 0:
                 break
-            if not handles.pinned(handle_id):
-                over -= other.indexed
-                other.hold()
-        return over <= 0
+            over -= text.size
+            text.hold()
+        return True
 
 
 def _fits(text: GenerationText, job: DraftJob, sequence: KvSequence) -> bool:
@@ -122,7 +126,7 @@ def _fits(text: GenerationText, job: DraftJob, sequence: KvSequence) -> bool:
     return text.terms == job.terms and text.goes_on(sequence.prefix, job)
 
 
-def _since(length: int, job: DraftJob, sequence: KvSequence) -> Sequence[int]:
-    """The committed ids from that place on."""
-    kept = sequence.prefix.token_ids[length : job.base_length]
-    return [*kept, *job.committed_token_ids[max(0, length - job.base_length) :]]
+def _since(length: int, job: DraftJob, kept: TokenPrefix) -> Sequence[int]:
+    """The committed ids from that place on; `kept` begins with those that the job builds upon."""
+    before = kept.token_ids[length : job.base_length]
+    return [*before, *job.committed_token_ids[max(0, length - job.base_length) :]]

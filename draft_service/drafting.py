@@ -96,8 +96,6 @@ class Drafting:
         asked = self._length < orders.reach.copies_until
         self._copy(orders.reach)
         while self._waits_for_index(orders.reach):
-            # Nothing is read: the others have their turn.
-            yield Chunk(self._sequence, (), rows=0)
             self._copy(orders.reach)
         if self._draws and not asked:
             yield from self._read_known(orders.reach)
@@ -115,7 +113,8 @@ class Drafting:
         return self._draws_on(reach) or bool(self._branches) or self._is_behind(reach)
 
     def _waits_for_index(self, reach: Reach) -> bool:
-        """Only copies are wanted, and the text is long: it is indexed some at a time."""
+        """Only copies are wanted, and the text is long. There is no forward between which it could
+        be indexed some at a time, so it is at once: 80 ms for the longest, once."""
         copying = self._copying
         wanted = self._length < reach.copies_until and not self._draws_on(reach)
         return copying is not None and wanted and copying.catching_up
@@ -188,9 +187,11 @@ class Drafting:
 
     def _all_unread(self) -> Chunk:
         """Everything without state; the last token once more where there is nothing else."""
-        if len(self._sequence.prefix) >= self._length:
+        unread = self._unread()
+        if not unread:
+            unread = [self._sequence.prefix.token_ids[-1]]
             self._sequence.rollback(self._length - 1)
-        return Chunk(self._sequence, self._unread(), rows=1, final=self._stateless)
+        return Chunk(self._sequence, unread, rows=1, final=self._stateless)
 
     def _some_unread(self, reach: Reach) -> Chunk:
         """The first of the committed ids without state."""

@@ -15,7 +15,7 @@ from outrider.prefix import TokenPrefix
 MOST_INDEXED = 32_768
 """Ids of a text that are copied from: the last ones when it begins."""
 AT_ONCE = 4096
-"""Ids that are indexed in one go, which takes 10 ms: other generations wait meanwhile."""
+"""Ids that are indexed between two forwards, which takes 10 ms: others wait meanwhile."""
 LOOKED_BACK = 24
 """Ids by which the end of the text is found in other texts."""
 LEARNED = 64
@@ -75,8 +75,15 @@ class GenerationText:
 
     @property
     def size(self) -> int:
-        """Ids that there will be to copy from once all is indexed."""
-        return len(self.prefix) - self._from if self.indexed else min(len(self), MOST_INDEXED)
+        """Ids that there will be to copy from once all is indexed; 0 for one that is not to be."""
+        if self._held:
+            return 0
+        return len(self.prefix) - self._from if self.indexed else self.size_anew
+
+    @property
+    def size_anew(self) -> int:
+        """The same if it is indexed from now on."""
+        return min(len(self), MOST_INDEXED)
 
     @property
     def catching_up(self) -> bool:

@@ -12,6 +12,7 @@ import pytest
 import torch
 from grpc import StatusCode, aio
 
+from draft_service.generation_text import AT_ONCE
 from draft_service.kind import COPIES, draft_kind
 from draft_service.proposal import CandidateCut
 from outrider.drafter import Drafter
@@ -38,20 +39,20 @@ PROMPT = [*SONG, *SONG[:3]]
 COPYING = [Drafter.NGRAM, Drafter.SUFFIX, Drafter.MIXED]
 
 
-def table() -> TableModel:
-    return TableModel(random_table(seed=2), context_length=CONTEXT)
+def table(context: int = CONTEXT) -> TableModel:
+    return TableModel(random_table(seed=2), context_length=context)
 
 
-def model_for(drafter: Drafter) -> Model:
+def model_for(drafter: Drafter, context: int = CONTEXT) -> Model:
     """What such a draft needs."""
     if drafter.draws:
-        return table()
-    return CopyingModel(vocabulary_size=SIZE, context_length=CONTEXT)
+        return table(context)
+    return CopyingModel(vocabulary_size=SIZE, context_length=context)
 
 
 @asynccontextmanager
-async def serving(drafter: Drafter) -> AsyncIterator[aio.Channel]:
-    server = await start_draft(WorkerPlan(model_for(drafter)), drafter=drafter)
+async def serving(drafter: Drafter, context: int = CONTEXT) -> AsyncIterator[aio.Channel]:
+    server = await start_draft(WorkerPlan(model_for(drafter, context)), drafter=drafter)
     try:
         async with open_channel(server.rpc.address) as channel:
             yield channel
@@ -69,6 +70,19 @@ async def proposal(stream: DraftStream, message: draft_pb2.DraftRequest) -> draf
     while not answer.tokens and not answer.done:
         answer = (await stream.read()).proposal
     return answer
+
+
+@pytest.mark.parametrize("drafter", COPYING)
+async def test_a_prompt_that_is_longer_than_is_indexed_in_one_go_is_copied_from_at_once(
+    drafter: Drafter,
+) -> None:
+    prompt = [*SONG * (2 * AT_ONCE // len(SONG)), *SONG[:3]]
+    async with serving(drafter, context=3 * AT_ONCE) as channel:
+        stream = await opened(channel, prompt_length=len(prompt))
+        length = len(prompt)
+        answer = await proposal(stream, draft_round(1, prompt, until=length, copies=length + 4))
+        assert [token.token_id for token in answer.tokens] == SONG[3:7]
+        assert all(token.copied for token in answer.tokens)
 
 
 @pytest.mark.parametrize("drafter", Drafter)

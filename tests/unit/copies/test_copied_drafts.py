@@ -239,12 +239,43 @@ def test_where_many_are_there_the_last_ones_copy_nothing_until_there_is_room(
 
 
 def test_a_long_text_is_indexed_before_the_only_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some at a time: at a forward that reads nothing the others have their turn."""
     monkeypatch.setattr(generation_text, "AT_ONCE", 4)
     drafts = Drafts()
-    answers = drafts.run(drafts.job(AGAIN, until=0, copy_until=3))
-    assert copied(answers) == SONG[4:7]
-    assert drafts.read == [[], []]
+    (given,) = drafts.run(drafts.job(AGAIN, until=0, copy_until=3))
+    assert given.copied == SONG[4:7]
+    # Where forwards are needed in any case, some at each.
+    drafts = other_stream(drafts, "drawn")
+    answers = drafts.run(drafts.job(AGAIN, until=5))
+    assert ids(answers) == [41, 42, 43, 44, 45]
+
+
+def test_another_output_and_other_terms_begin_where_the_text_alone_has_the_ids() -> None:
+    drafts = Drafts()
+    drafts.run(drafts.job(AGAIN, until=0, copy_until=2))
+    assert drafts.table.length(drafts.handle_id) < len(AGAIN) - 1
+    other = [*AGAIN[:-1], 7, *SONG[:2]]
+    (given, *_) = drafts.run(drafts.job(other, until=0, copy_until=2, base=len(AGAIN) - 1))
+    assert given.copied == [30, 7]
+    drafts.terms = replace(GREEDY, rule=DraftRule.COUPLED)
+    (given, *_) = drafts.run(drafts.job([*other, 30], until=0, copy_until=2, base=len(other)))
+    assert given.copied == [7, 10]
+    assert given.result.kept_length == len(other) + 1
+    assert drafts.read == []
+
+
+def test_a_text_that_grows_beyond_what_there_is_room_for_is_not_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(copybook, "MOST_IDS", 2 * len(AGAIN) + 1)
+    streams = [Drafts(Drafter.SUFFIX)]
+    streams.append(other_stream(streams[0], "two"))
+    for drafts in streams:
+        drafts.run(drafts.job(AGAIN, until=0, copy_until=2))
+    text = AGAIN
+    for token_id in [*SONG[4:], *SONG]:
+        text, base = [*text, token_id], len(text)
+        for drafts in streams:
+            assert copied(drafts.run(drafts.job(text, until=0, copy_until=2, base=base)))
 
 
 @pytest.mark.parametrize(("recent_ids", "found"), [(1000, SONG[4:6]), (0, [])])
