@@ -94,9 +94,10 @@ class Gathering:
         beside it. `begin`: the most ids before an answer."""
         plan, model = self._plan, self._target.model
         blocks_for = model.kv.layout.blocks_for
-        longest = max([begin + plan.longest, *map(len, self._texts)])
+        longest = begin + plan.longest
         blocks = max(
-            plan.side_by_side * blocks_for(longest),
+            plan.side_by_side * blocks_for(longest) if self._chats else 0,
+            blocks_for(max(map(len, self._texts), default=0)),
             TRIED_AT_ONCE * blocks_for(longest + plan.verify_tokens + SLACK),
         )
         size = blocks * model.kv.layout.block_bytes

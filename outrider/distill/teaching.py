@@ -170,6 +170,11 @@ class Teaching:
                 self._training.schedule.rate, extra["schedule_tokens"]
             )
         self._cooled = extra["cooled"]
+        if self._training.done and not self._cooled:
+            raise DistillError(
+                f"--tokens: {self._training.place.tokens} were learnt from when it was ended, with "
+                f"steps as large as ever: give more, so that they can grow smaller"
+            )
         self._points = [point_of(values) for values in extra["points"]]
         self._loss_sum, self._batches = extra["loss_sum"], extra["batches"]
 

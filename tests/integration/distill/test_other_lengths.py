@@ -81,6 +81,18 @@ def test_a_look_with_few_tokens_changes_nothing_on_disk(tmp_path: Path, target: 
         assert weights(tmp_path) == before
 
 
+def test_an_end_that_is_passed_already_is_refused_where_steps_are_still_large(
+    tmp_path: Path, target: Path
+) -> None:
+    distil(tmp_path, target, PLANNED)
+    distil(tmp_path, target, 4 * PLANNED, stop_at=PLANNED + 1500)
+    before, kept = weights(tmp_path), checkpoint(tmp_path, "last")
+    made = plan(target, tmp_path / "draft", tokens=PLANNED)
+    with pytest.raises(DistillError, match="--tokens"):
+        Distillation(made, cache_dir=tmp_path / "cache", events=Heard()).run()
+    assert (weights(tmp_path), checkpoint(tmp_path, "last")) == (before, kept)
+
+
 def test_where_steps_were_still_large_is_kept_before_they_shrink(
     tmp_path: Path, target: Path
 ) -> None:
