@@ -96,20 +96,28 @@ class LogitEdits:
         scores[:, places] = torch.where(chosen > 0, chosen / penalty, chosen * penalty)
 
     def _penalise_output(self, scores: torch.Tensor) -> None:
-        """Subtracts presence once and frequency once for each time an id is in the output."""
-        presence, frequency = self._options.presence_penalty, self._options.frequency_penalty
+        """Subtracts presence once and frequency once for each time an id is in the output.
+
+        At once, whoever proposed it: amounts taken off one by one are rounded otherwise, and which
+        of two equals is kept by top-p would depend on what was drafted.
+        """
         counts = Counter(self._token_ids[self._prompt_length :])
+        drafted = list(self._draft_tokens_before(scores))
+        own, _ = self._find(scores, dict.fromkeys(token_id for _, token_id in drafted))
+        before = scores[:, own]
         places, present = self._find(scores, counts.keys())
-        amounts = torch.tensor(
-            [presence + frequency * count for count in counts.values()],
-            dtype=scores.dtype,
-            device=scores.device,
-        )
-        scores[:, places] -= amounts[present]
-        for row, token_id in self._draft_tokens_before(scores):
-            places, _ = self._find(scores, (token_id,))
-            scores[row:, places] -= frequency + (0.0 if token_id in counts else presence)
+        scores[:, places] -= self._amounts(counts.values(), scores)[present]
+        for row, token_id in drafted:
             counts[token_id] += 1
+            places, present = self._find(scores, (token_id,))
+            amounts = self._amounts((counts[token_id],), scores)[present]
+            scores[row:, places] = before[row:, torch.isin(own, places)] - amounts
+
+    def _amounts(self, counts: Iterable[int], like: torch.Tensor) -> torch.Tensor:
+        """What is taken off an id that is in the output so often."""
+        presence, frequency = self._options.presence_penalty, self._options.frequency_penalty
+        amounts = [presence + frequency * count for count in counts]
+        return torch.tensor(amounts, dtype=like.dtype, device=like.device)
 
     def _draft_tokens_before(self, scores: torch.Tensor) -> Iterable[tuple[int, int]]:
         """(first row that sees it, id) of each draft token that some row sees."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from outrider.engine.columns import Columns
 from outrider.engine.sampling_options import SamplingOptions
@@ -43,6 +45,44 @@ def test_frequency_counts_the_draft_tokens_before_the_row():
         [0, 0, -2.0, -0.5, -0.5, 0],
     ]
     torch.testing.assert_close(got, torch.tensor(expected, dtype=torch.float64))
+
+
+@given(
+    st.lists(st.integers(0, SIZE), max_size=6),
+    st.lists(st.integers(0, SIZE), min_size=1, max_size=6),
+    st.floats(-2.0, 2.0),
+    st.floats(-2.0, 2.0),
+    st.sampled_from([1.0, 1.5, 0.7]),
+    st.sampled_from([torch.float32, torch.float64]),
+)
+def test_a_row_is_the_same_to_the_last_bit_whoever_proposed_what_is_before_it(
+    output: list[int],
+    drafts: list[int],
+    frequency: float,
+    presence: float,
+    repetition: float,
+    dtype: torch.dtype,
+) -> None:
+    """Of equals top-p keeps one: a last bit may decide which."""
+    options = SamplingOptions(
+        frequency_penalty=frequency, presence_penalty=presence, repetition_penalty=repetition
+    )
+
+    def shaped(rows: int, output: list[int], drafts: list[int]) -> torch.Tensor:
+        logits = torch.full((rows, SIZE), 1 / 3, dtype=dtype)
+        return target_probs(
+            logits,
+            options,
+            columns=Columns(SIZE),
+            token_ids=PROMPT + output,
+            draft_token_ids=drafts,
+            prompt_length=len(PROMPT),
+        )
+
+    together = shaped(len(drafts) + 1, output, drafts)
+    for row in range(len(drafts) + 1):
+        alone = shaped(1, output + drafts[:row], [])
+        assert torch.equal(together[row], alone[0])
 
 
 def test_presence_counts_once_and_not_the_prompt():
