@@ -13,12 +13,14 @@ from outrider.v1 import common_pb2
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """A job's names: of what was committed, and of its tokens by their numbers."""
+    """A job's names: of what was committed, and of its tokens by their numbers; `own` has the
+    latter as a set."""
 
     round_number: int
     committed_length: int
     root: int
     names: list[int]
+    own: set[int]
 
 
 class SentTokens:
@@ -48,7 +50,8 @@ class SentTokens:
         else:
             self._mirror.commit(length=length, digest=digest, name=root)
         self.serial += 1
-        self._begun[self.serial] = _Begun(round_number, length, root, self._mirror.names)
+        names = self._mirror.names
+        self._begun[self.serial] = _Begun(round_number, length, root, names, set(names))
 
     def follows(self, *, length: int, digest: int) -> bool:
         """Whether that prefix ends on the chain of the last job, as far as it was sent.
@@ -56,8 +59,8 @@ class SentTokens:
         What the job before it sent meanwhile is not on it, unless both chose the same token.
         """
         begun = self._begun.get(self.serial)
-        names = set(begun.names) if begun is not None else frozenset()
-        return self._mirror.goes_on(names, length=length, digest=digest)
+        own = begun.own if begun is not None else frozenset()
+        return self._mirror.goes_on(own, length=length, digest=digest)
 
     def commit(self, *, length: int, digest: int) -> None:
         """The last job goes on from that prefix, which follows."""
@@ -81,6 +84,7 @@ class SentTokens:
             else:
                 parent = message.parent_node_id = job.names[each.parent]
             job.names.append(name)
+            job.own.add(name)
             self._mirror.add(name, each.token, parent=parent, guess=each.guess)
             messages.append(message)
         return messages
